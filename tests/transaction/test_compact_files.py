@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import lakescan
-from lakescan.planning.file_table import delete_counts
 from tests.transaction.support import Make, maker, now, pairs, rows
 
 MERGE_ON_READ = {
@@ -27,7 +26,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> str:
 
 def with_deletes() -> int:
     """The number of files that have deletes."""
-    return sum(count > 0 for count in delete_counts(now().scan().plan().files).to_pylist())
+    return sum(count > 0 for count in now().scan().plan().table.references.counts.tolist())
 
 
 def test_files_with_deletes_are_rewritten_by_default(table: str) -> None:

@@ -21,7 +21,6 @@ from lakescan.iceberg.commit.validate import Validation
 from lakescan.maintenance import compact
 from lakescan.options.compact import CompactOptions
 from lakescan.options.write import WriteOptions
-from lakescan.planning.file_table import delete_counts
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 from tests.support import row_deltas
@@ -184,7 +183,7 @@ def data_files() -> int:
 
 
 def with_deletes() -> int:
-    return sum(number > 0 for number in delete_counts(now().scan().plan().files).to_pylist())
+    return sum(number > 0 for number in now().scan().plan().table.references.counts.tolist())
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

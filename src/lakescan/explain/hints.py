@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.expressions.predicate import leaves
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 
 _SMALL = 1 << 20
@@ -33,7 +32,7 @@ def _small_files(plan: ScanPlan) -> Iterator[str]:
 
 
 def _deletes(plan: ScanPlan) -> Iterator[str]:
-    counts = delete_counts(plan.files)
+    counts = pa.array(plan.table.references.counts)
     most = pc.max(counts).as_py() or 0
     if most > _MANY_DELETES:
         average = pc.mean(counts).as_py()

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from lakescan.explain.hints import hints
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.report import ScanReport
 
@@ -157,7 +156,7 @@ def _histogram(values: pa.ChunkedArray, label: Callable[[int], str]) -> tuple[Bi
 
 def _deletes_per_file(plan: ScanPlan) -> tuple[Bin, ...]:
     """Count the files with 0, 1, 2 to 3, 4 to 7, ... deletes; empty if no file has any."""
-    counts = delete_counts(plan.files)
+    counts = pa.array(plan.table.references.counts)
     some = counts.filter(pc.greater(counts, 0))
     if not len(some):
         return ()

@@ -15,7 +15,7 @@ from lakescan.health.table_health import PARTITIONS, SIZES, TableHealth
 from lakescan.maintenance.file_groups import Thresholds, deleted_rows
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.partition_groups import partition_numbers
 from lakescan.scan_spec import ScanSpec
 from lakescan.transaction.results import OrphanResult
@@ -44,7 +44,7 @@ class _Measured:
         numbers = partition_numbers(self.files.files) if len(sizes) else np.empty(0, dtype=np.int64)
         of_partition = np.bincount(numbers, weights=sizes)
         total = int(sizes.sum())
-        counts = delete_counts(self.files.files).to_numpy()
+        counts = self.files.references.counts
         facts, snapshot, kept = self.facts, self.spec.snapshot, self.facts.kept
         figures = {
             "table": self.name,

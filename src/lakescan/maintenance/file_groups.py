@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakescan.errors import InvalidOption
 from lakescan.options.compact import CompactOptions
 from lakescan.options.write import WriteOptions
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.pack import pack_in_order
 from lakescan.planning.partition_groups import partition_numbers
 
@@ -88,7 +88,7 @@ class Thresholds:
 
     def _has_deletes(self, table: FileTable) -> np.ndarray:
         """Whether files have too many deletes, or too many deleted rows."""
-        counts = delete_counts(table.files).to_numpy()
+        counts = table.references.counts
         many: np.ndarray = np.zeros(len(table), dtype=bool) if self.deletes is None else counts >= self.deletes
         rows = pc.fill_null(table.files["record_count"], 0).to_numpy()
         return many | ((counts > 0) & (deleted_rows(table) >= self.ratio * np.maximum(rows, 1)))

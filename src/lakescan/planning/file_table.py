@@ -155,11 +155,6 @@ def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 
-def delete_counts(files: pa.Table) -> pa.Array:
-    """Return the number of deletes of each file."""
-    return pa.array(DeleteReferences.of(files).counts)
-
-
 def key_texts(deletes: pa.Table) -> pa.Array:
     """Return the field ids that each equality delete compares, as text ('1,2'); null for other deletes."""
     lists = deletes["equality_ids"].combine_chunks()

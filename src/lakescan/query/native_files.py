@@ -21,7 +21,6 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.scalar.typed import literal, quoted, quoted_name
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.dialect.years import with_known_years
 from lakescan.reading.context import ReadContext
@@ -135,7 +134,7 @@ def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
 def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Each file that DuckDB reads exactly: its row in the plan, its path, and its columns as SQL."""
     files, context = plan.files, spec.read_context()
-    plain = pc.and_(pc.equal(files["file_format"], "parquet"), pc.equal(delete_counts(files), 0))
+    plain = pc.and_(pc.equal(files["file_format"], "parquet"), pa.array(plan.table.references.counts == 0))
     plain = pc.and_(plain, pc.is_null(files["key_metadata"]))
     constants = files["constants"].combine_chunks()
     paths, specs = files["path"].to_pylist(), files["spec_id"].to_pylist()

@@ -21,7 +21,7 @@ from pyroaring import BitMap64
 from lakescan.delta.scan.deletion_vectors import encode_z85
 from lakescan.executors import LOCAL
 from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.file_table import FileTable
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes.vectors import load_vector, of_file
 from lakescan.reading.row_batches import check_rows
@@ -128,7 +128,7 @@ class VectorWriter:
 
     def _existing(self, files: FileTable) -> dict[int, tuple[VectorKey, BitMap64]]:
         """The vectors that files have, by the number of the file."""
-        lengths = delete_counts(files.files).to_numpy()
+        lengths = files.references.counts
         deletes = DeleteFiles(files.deletes).at(files.references.number.tolist())
         other = [each for each in deletes if each.kind != DeleteKind.VECTOR or each.kept]
         if other or (lengths > 1).any():

@@ -19,7 +19,6 @@ from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.delete_file import DeleteFile, delete_files
-from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader
@@ -76,7 +75,7 @@ def _needs_facts(plan: ScanPlan, fields: tuple[t.Field, ...]) -> np.ndarray:
     """A mask of the files that have deletes, or constants (such as partition values) for columns that are read."""
     read = {f.id for f in fields}
     specs = [spec for spec, ids in plan.table.constant_fields.items() if read & set(ids)]
-    has_deletes = pc.greater(delete_counts(plan.files), 0).to_numpy()
+    has_deletes = plan.table.references.counts > 0
     result: np.ndarray = has_deletes | np.isin(plan.files["spec_id"].to_numpy(), specs)
     return result
 
