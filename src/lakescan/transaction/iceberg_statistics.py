@@ -26,7 +26,7 @@ from lakescan.iceberg.statistics.puffin import write_sketches
 from lakescan.iceberg.statistics.register import register
 from lakescan.iceberg.statistics.single_values import hashes_of, is_hashed
 from lakescan.iceberg.statistics.theta_sketch import ThetaSketch
-from lakescan.planning.plan import TaskGroup
+from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.scan_spec import ScanSpec
