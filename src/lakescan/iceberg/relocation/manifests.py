@@ -24,7 +24,7 @@ from lakescan.iceberg.relocation.prefixes import Prefixes
 from lakescan.reading.deletes.positions import DELETED_PATH
 from lakescan.storage import Storage
 
-_NO_DELETES: tuple[pa.Array, pa.Array] = (pa.array([], pa.string()), pa.array([], pa.int64()))
+_NO_DELETES: tuple[pa.Array, pa.Array] = (pa.nulls(0, pa.string()), pa.nulls(0, pa.int64()))
 COPIES = pa.schema([pa.field("source", pa.string()), pa.field("target", pa.string())])
 
 
