@@ -97,6 +97,29 @@ def test_short_names_mean_the_namespace_of_use(lake: lakescan.Catalog) -> None:
     copy_context().run(statements)  # other tests have no namespace of USE
 
 
+def test_short_names_need_a_namespace_where_use_named_a_catalog_alone(lake: lakescan.Catalog) -> None:
+    def statements() -> None:
+        lakescan.sql("USE lake")
+        with pytest.raises(
+            lakescan.InvalidStatement, match="needs a namespace, and USE named the catalog 'lake' alone"
+        ):
+            lakescan.sql("CREATE TABLE t (id INT)")
+        lakescan.sql("USE SCHEMA shop")
+        assert rows("SHOW CURRENT NAMESPACE") == [{"catalog": "lake", "namespace": "shop"}]
+
+    copy_context().run(statements)
+
+
+def test_describe_of_a_query_has_its_columns_and_their_types_in_spark(lake: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE lake.shop.t (id BIGINT, place STRUCT<city: STRING>)")
+    for first in ("DESCRIBE QUERY", "desc"):
+        found = rows(f"{first} SELECT id + 1 AS next, place FROM lake.shop.t")
+        assert [tuple(row.values()) for row in found] == [
+            ("next", "bigint", None),
+            ("place", "struct<city:string>", None),
+        ]
+
+
 def test_tables_are_renamed_within_their_namespace_or_to_another(lake: lakescan.Catalog) -> None:
     lake.create_namespace("old")
     lakescan.sql("CREATE TABLE lake.shop.t (id INT)")

@@ -92,9 +92,54 @@ def test_statements_about_other_tables_stay_spark_s(spark: Any, lake: lakescan.C
     assert not spark.catalog.tableExists("st_own")
 
 
+def test_use_names_where_short_names_are_and_goes_back_to_spark(spark: Any, lake: lakescan.Catalog) -> None:
+    lakescan.spark.sql(spark, "CREATE TABLE st_both (n INT) USING parquet")
+    spark.range(7, 8).createOrReplaceGlobalTempView("st_global")
+    try:
+        lakescan.spark.sql(spark, "USE NAMESPACE stlake.shop")
+        lakescan.spark.sql(spark, "CREATE TABLE st_both AS SELECT 1 AS id")
+        lakescan.spark.sql(spark, "INSERT INTO st_both VALUES (2)")
+        assert rows(spark, "SELECT id FROM st_both ORDER BY id") == [(1,), (2,)]  # not Spark's table of that name
+        assert rows(spark, "SELECT count(*) FROM spark_catalog.default.st_both") == [(0,)]
+        assert rows(spark, "SELECT g.id FROM global_temp.st_global g JOIN st_both ON st_both.id = 1") == [(7,)]
+        lakescan.spark.sql(spark, "USE spark_catalog.default")
+        assert rows(spark, "SHOW CURRENT NAMESPACE") == [("spark_catalog", "default")]
+        assert rows(spark, "SELECT n FROM st_both") == []
+    finally:
+        spark.catalog.dropGlobalTempView("st_global")
+        spark.sql("DROP TABLE spark_catalog.default.st_both")
+
+
+def test_a_temporary_view_hides_a_table_from_short_names_in_all_statements(spark: Any, lake: lakescan.Catalog) -> None:
+    lakescan.spark.sql(spark, "USE stlake.shop")
+    lakescan.spark.sql(spark, "CREATE TABLE st_hidden (id INT)")
+    spark.range(1).selectExpr("id AS of_view").createOrReplaceTempView("st_hidden")
+    for text in ("SELECT * FROM st_hidden", "TABLE st_hidden"):
+        assert lakescan.spark.sql(spark, text).columns == ["of_view"]
+    assert rows(spark, "DESCRIBE st_hidden") == [("of_view", "bigint", None)]
+    assert rows(spark, "SHOW COLUMNS IN st_hidden") == [("of_view",)]
+    for text in ("ALTER TABLE st_hidden ADD COLUMN n INT", "OPTIMIZE st_hidden", "SHOW BRANCHES FROM st_hidden"):
+        with pytest.raises(lakescan.InvalidStatement, match="st_hidden is a temporary view"):
+            lakescan.spark.sql(spark, text)
+    lakescan.spark.sql(spark, "DROP TABLE st_hidden")  # the view, as in Spark
+    assert rows(spark, "DESCRIBE st_hidden") == [("id", "int", None)]
+
+
+def test_describe_of_a_query(spark: Any, lake: lakescan.Catalog) -> None:
+    lakescan.spark.sql(spark, "CREATE TABLE stlake.shop.t (id BIGINT, `d.ay` DATE)")
+    for text in ("SELECT `d.ay`, id + 1 AS n FROM stlake.shop.t", "(SELECT `d.ay`, id AS n FROM stlake.shop.t)"):
+        for first in ("DESCRIBE QUERY", "desc /* of */"):
+            assert rows(spark, f"{first} {text}") == [("d.ay", "date", None), ("n", "bigint", None)]
+    assert rows(spark, "DESC QUERY TABLE stlake.shop.t")[0] == ("id", "bigint", None)
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
+        ("SHOW TABLES IN stlak.shop", lakescan.NoSuchCatalog, "Did you mean 'stlake'"),
+        ("CREATE NAMESPACE STLAKE.shop", lakescan.NoSuchCatalog, "'STLAKE.shop' begins with no catalog"),
+        ("CREATE TABLE stlak.shop.t (id INT)", lakescan.NoSuchCatalog, "Did you mean 'stlake'"),
+        ("SELECT * FROM STLAKE.shop.t", lakescan.NoSuchTable, "Did you mean 'stlake.shop.t'"),
         ("ALTER TABLE stlake.shop.t ADD COLUM x INT", lakescan.InvalidStatement, "Did you mean 'COLUMN'"),
         ("DESCRIBE stlake.shop.nope", lakescan.NoSuchTable, "has no table"),
         ("ANALYZE TABLE stlake.shop.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "ANALYZE"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
+
+import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.references import parse_reference, split_list
@@ -61,6 +63,13 @@ def described_column(table: Table, name: str) -> list[tuple[str, str | None]]:
     field = _schema(table).field(name, case_sensitive=False)
     kind = _described_type(field, declared_of(table).rules)
     return [("col_name", field.name), ("data_type", kind), ("comment", field.doc)]
+
+
+def described_columns(columns: Sequence[tuple[str, t.Type]]) -> pa.Table:
+    """The rows of DESCRIBE QUERY: the names of a query's columns, and their types as Spark writes them."""
+    found = [(name, spark_text(kind, repeat("string")), None) for name, kind in columns]
+    names = ("col_name", "data_type", "comment")
+    return pa.table({name: pa.array([row[n] for row in found], pa.string()) for n, name in enumerate(names)})
 
 
 def _described_type(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:

@@ -85,6 +85,11 @@ def _unknown(parts: tuple[str, ...], context: Context, name: TableName | None, w
     place = "" if name is None else underlined_at(context.text, name.start, name.end)
     if is_known(parts[0]):
         return InvalidStatement(f"{'.'.join(parts)!r} is too short: it takes {wanted}{place}")
+    if context.within:
+        return InvalidStatement(
+            f"{'.'.join(parts)!r} needs a namespace, and USE named the catalog {context.within[0]!r} alone: it takes "
+            f"{wanted}{place}"
+        )
     names = known()
     return NoSuchCatalog(
         f"{'.'.join(parts)!r} begins with no catalog that is known.{nearest(parts[0], names)} "

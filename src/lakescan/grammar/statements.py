@@ -196,7 +196,8 @@ FORMS: tuple[Form, ...] = (
     Form("SHOW TAGS", "FROM name", "SHOW TAGS FROM lake.shop.t", lambda words: read_show_table(words, Shown.TAGS)),
     Form(
         "DESCRIBE",
-        "[TABLE] [EXTENDED | FORMATTED] name [column] | NAMESPACE name | HISTORY name [LIMIT n] | DETAIL name",
+        "[TABLE] [EXTENDED | FORMATTED] name [column] | [QUERY] query | NAMESPACE name | HISTORY name [LIMIT n] "
+        "| DETAIL name",
         "DESCRIBE HISTORY delta.`/lake/events` LIMIT 3",
         read_describe,
     ),

@@ -7,8 +7,8 @@ from contextvars import ContextVar
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.registry import connection, is_known, known
-from lakescan.errors import InvalidStatement, NoSuchCatalog, NoSuchNamespace, nearest
-from lakescan.query.statement import parsed
+from lakescan.errors import NoSuchCatalog, NoSuchNamespace, nearest
+from lakescan.grammar.words import Words
 
 _CURRENT: ContextVar[tuple[str, ...]] = ContextVar("lakescan_namespace", default=())
 
@@ -28,10 +28,7 @@ def namespace_of(text: str, current: tuple[str, ...]) -> tuple[str, ...]:
 
     Raises `NoSuchCatalog`, `NoSuchNamespace`.
     """
-    tree = parsed(text)
-    if tree.key != "use" or tree.this is None:
-        raise InvalidStatement(f"USE takes catalog.namespace: {text!r}")
-    names = tuple(part.name for part in tree.this.parts)
+    names = names_of_use(text)
     if is_known(names[0]):
         return _existing(names)
     if current:
@@ -40,6 +37,24 @@ def namespace_of(text: str, current: tuple[str, ...]) -> tuple[str, ...]:
         f"no catalog {names[0]!r} is known.{nearest(names[0], known())} Known: {', '.join(known()) or 'none'}; see "
         "lakescan.catalog"
     )
+
+
+def names_of_use(text: str) -> tuple[str, ...]:
+    """The parts of the name in `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
+
+    Example:
+        >>> names_of_use("USE NAMESPACE lake.shop")
+        ('lake', 'shop')
+    """
+    words = Words(text)
+    words.needs("USE")
+    for each in ("NAMESPACE", "DATABASE", "SCHEMA"):
+        if words.sees(each) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":
+            words.takes(each)
+            break
+    names = words.names("catalog.namespace")
+    words.ends()
+    return names
 
 
 def _existing(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,6 +13,11 @@ from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.grammar.text import edited, tokens, underlined
 
 _EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)
+_DESCRIBE = re.compile(
+    r"desc(?:ribe)?\b(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:query\b\s*(?=(?:select|with|from|values|table)\b|\()"
+    r"|(?=(?:select|with|from|values)\b\s*\S|\())",
+    re.IGNORECASE | re.DOTALL,
+)
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _QUERY_WORDS = re.compile(r"[(\s]*(?:select|with|from|values|table|map|reduce)\b", re.IGNORECASE)
 _CHANGE_WORDS = re.compile(r"(?:delete|update|merge|insert|truncate)\b", re.IGNORECASE)
@@ -28,6 +33,7 @@ class Kind(Enum):
     QUERY = "query"
     EXPLAIN = "explain"
     USE = "use"
+    DESCRIBE = "describe"
     DELETE = "delete"
     UPDATE = "update"
     MERGE = "merge"
@@ -46,7 +52,7 @@ _CHANGES = (Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.INSERT, Kind.TRUNCATE)
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement. `text` is without a closing semicolon, and without EXPLAIN and its `mode`."""
+    """A statement. `text` is without a closing semicolon, EXPLAIN and its `mode`, and the DESCRIBE of a query."""
 
     kind: Kind
     text: str
@@ -67,6 +73,8 @@ def statement_of(text: str) -> Statement:
         return Statement(Kind(change[0].split()[0].lower()), rest)
     if re.compile(r"use\b", re.IGNORECASE).match(rest, at):
         return Statement(Kind.USE, rest)
+    if describe := _DESCRIBE.match(rest, at):
+        return Statement(Kind.DESCRIBE, rest[describe.end() :])
     return Statement(Kind.OTHER, rest)
 
 

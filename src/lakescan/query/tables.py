@@ -157,6 +157,8 @@ class Tables:
             return self._with_part(self._by_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
         if len(names) == 1 and self.views.has(names[0]):
             return None
+        if len(names) > 1 and not is_known(names[0]) and self.views.has_catalog(names[0]):
+            return None
         candidates = self._candidates(names)
         for n, full in enumerate(candidates):
             try:
@@ -251,7 +253,7 @@ class Tables:
     def unknown(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
         """The error for a name that nothing has; `more` are names that the engine knows."""
         name = ".".join(each.names)
-        candidates = [*self.frames, *more(), *(f"{catalog}." for catalog in known())]
+        candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in known())]
         hint = nearest(name, candidates) or (
             " Tables are named catalog.namespace.table (see lakescan.catalog), iceberg.`path` or delta.`path`; short "
             "names need USE."

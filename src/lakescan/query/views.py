@@ -14,6 +14,10 @@ class Views:
         """Whether there is something of a name."""
         return False
 
+    def has_catalog(self, name: str) -> bool:
+        """Whether a name of several parts that begins so is the engine's own."""
+        return False
+
     def columns(self, name: str) -> Sequence[str] | None:
         """Its columns; None if they are not known."""
         return None

@@ -97,7 +97,8 @@ def sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -
 
     Spark runs the text itself, so that everything is there that its SELECT has. Each place that names a table becomes
     a scan of only the columns and files that the statement needs there. Names are those of `lakescan.sql`; temporary
-    views and Spark's own tables keep theirs. Other statements than queries, `EXPLAIN`, `USE` and those that make,
+    views keep theirs, and so do Spark's own tables: short ones until `USE` names a namespace of lakescan's, and again
+    after `USE spark_catalog.default`. Other statements than queries, `EXPLAIN`, `USE` and those that make,
     rename or drop tables of catalogs are handed to `spark.sql` as they are.
 
     Args:

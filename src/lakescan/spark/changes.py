@@ -39,9 +39,10 @@ def changes_frame(
     by = [quoted(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
     bucket = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_buckets(spark)))
     target = arrow_schema(schema)
+    names = raw.columns
 
     def net(rows: pa.Table) -> pa.Table:
-        rows = rows.drop_columns([_BUCKET])
+        rows = rows.drop_columns([_BUCKET]).rename_columns(names)
         commits = []
         for ordinal in rows[CHANGE_ORDINAL.name].unique():
             commit = rows.filter(pa.compute.equal(rows[CHANGE_ORDINAL.name], ordinal))
@@ -49,7 +50,9 @@ def changes_frame(
             commits.append(as_updates(commit, CHANGE.name, identity) if identity else commit)
         return pa.concat_tables(commits).cast(target)
 
-    changed = raw.withColumn(_BUCKET, bucket).groupBy(_BUCKET).applyInArrow(net, schema)
+    # PySpark takes a name with dots for a member of a struct.
+    numbered = raw.withColumn(_BUCKET, bucket).toDF(*(f"c{n}" for n in range(len(names))), _BUCKET)
+    changed = numbered.groupBy(_BUCKET).applyInArrow(net, schema)
     return changed.select(*(selected(F.col(quoted(each.path[0].name)), each) for each in selection.columns))
 
 

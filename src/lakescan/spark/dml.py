@@ -39,11 +39,12 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.spark.audit import audited
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
+from lakescan.spark.names import current_namespace
 from lakescan.spark.session import conf, parallelism
 from lakescan.spark.source_keys import SourceKeys
-from lakescan.spark.statements import current_namespace, frame_of_others, query_frame, query_schema
+from lakescan.spark.statements import frame_of_others, query_frame, query_schema
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import own_errors, task_number, use_this_python
+from lakescan.spark.workers import in_arrow, own_errors, task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.write.partitioned_writer import remove_written
@@ -171,7 +172,7 @@ def _run(
     """Run both stages; the second here, if bitmaps are small. If one fails, whatever they wrote is removed."""
     finishing = one.finishing
     try:
-        found = clustered_changes(frame, writes.query, writes.rows).mapInArrow(_sinking(writes), _SCHEMA)
+        found = in_arrow(clustered_changes(frame, writes.query, writes.rows), _sinking(writes), _SCHEMA)
         finish = _finishing(finishing, files)
         if finishing.writer is not None and files.have_few_rows:
             with own_errors(), _in_words_of(one):

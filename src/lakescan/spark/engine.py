@@ -3,8 +3,9 @@
 from lakescan.spark.changes import changes_frame
 from lakescan.spark.dml import change
 from lakescan.spark.frames import explained, frame_of
+from lakescan.spark.names import current_namespace
 from lakescan.spark.source_columns import columns_of
-from lakescan.spark.statements import current_namespace, make_view, renew_view, run_sql
+from lakescan.spark.statements import make_view, renew_view, run_sql
 from lakescan.spark.write import SparkRows
 
 __all__ = [

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.registry import is_known
-from lakescan.common.references import quoted
+from lakescan.catalogs.registry import is_known, known
 from lakescan.dml.target import names_table
-from lakescan.errors import InvalidStatement, UnsupportedFeature
+from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.grammar.commands import Call
+from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.grammar.names import TableName
 from lakescan.grammar.namespaces import AlterNamespace, CreateCatalog, CreateNamespace, DropNamespace, Show, Shown
 from lakescan.grammar.statements import TableStatement, parse_statement
 from lakescan.grammar.type_text import text_literal
-from lakescan.grammar.views import AlterView, DropView
+from lakescan.grammar.views import AlterView, CreateView, DropView
 from lakescan.query.statement import Arguments, with_named_parameters
-from lakescan.spark.refused import catalog_in, has_catalog
+from lakescan.spark.names import has_catalog, is_of_session, is_temporary
+from lakescan.spark.refused import catalog_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +44,13 @@ def own_statement(
     return found
 
 
+def _named(found: TableStatement) -> TableName:
+    """The table or view that a statement is about."""
+    table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
+    assert isinstance(table, TableName)
+    return table
+
+
 def _names_folder(text: str) -> bool:
     lower = text.lower()
     return "delta.`" in lower or "iceberg.`" in lower
@@ -58,20 +66,52 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
             return bool(within)
         case Show(table=None, namespace=tuple() as name):
             return _is_own_name(spark, name, within)
-    table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
-    assert isinstance(table, TableName)
+    table = _named(found)
     parts = table.parts
-    if isinstance(found, AlterView | DropView) and len(parts) == 1 and spark.catalog.tableExists(quoted(parts[0])):
-        return False  # a temporary view
+    if len(parts) == 1 and not isinstance(found, CreateTable | CreateView) and not _is_given(parts[0], frames):
+        if isinstance(found, AlterView | DropView) and is_of_session(spark, parts[0]):
+            return False
+        if within and is_temporary(spark, parts[0]):
+            return _hides(found, parts[0])
     if len(parts) > 1 and is_known(parts[0]) and has_catalog(spark, parts[0]):
         return False
-    return names_table(table, within, frames) and not (bool(within) and len(parts) > 1 and has_catalog(spark, parts[0]))
+    if not names_table(table, within, frames):
+        _check_catalog(spark, parts, 3)
+        return False
+    return not (bool(within) and len(parts) > 1 and has_catalog(spark, parts[0]))
+
+
+def _is_given(name: str, frames: Mapping[str, Any]) -> bool:
+    return name.lower() in {each.lower() for each in frames}
+
+
+def _hides(found: TableStatement, name: str) -> bool:
+    """False for what Spark does with a temporary view that has the name of a table; raises for what changes tables."""
+    of_views = (Shown.TABLE, Shown.COLUMNS, Shown.PROPERTIES, Shown.CREATE_TABLE)
+    if isinstance(found, DropTable) or (isinstance(found, Show) and found.what in of_views):
+        return False
+    raise InvalidStatement(
+        f"{name} is a temporary view of this session, and the statement takes a table: name the table with its "
+        "namespace"
+    )
 
 
 def _is_own_name(spark: SparkSession, name: tuple[str, ...], within: tuple[str, ...]) -> bool:
     if has_catalog(spark, name[0]):
         return False
-    return is_known(name[0]) or bool(within)
+    if is_known(name[0]) or within:
+        return True
+    _check_catalog(spark, name, 2)
+    return False
+
+
+def _check_catalog(spark: SparkSession, name: tuple[str, ...], least: int) -> None:
+    """Raise `NoSuchCatalog` for a name from a catalog on that nobody has: Spark would count the parts of the name."""
+    if len(name) >= least and not has_catalog(spark, name[0]):
+        raise NoSuchCatalog(
+            f"{'.'.join(name)!r} begins with no catalog that is known.{nearest(name[0], known())} Known: "
+            f"{', '.join(known()) or 'none'}; see lakescan.catalog."
+        )
 
 
 def with_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:

@@ -14,7 +14,7 @@ from lakescan.catalogs.registry import is_known
 from lakescan.errors import InvalidOption, InvalidStatement, MissingDependency, UnsupportedFeature
 from lakescan.grammar.statements import parse_statement
 from lakescan.grammar.text import tokens
-from lakescan.spark.session import conf
+from lakescan.spark.names import has_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,12 +57,6 @@ def catalog_in(spark: SparkSession, text: str) -> str | None:
         if is_first and not is_text and dot.token_type.name == "DOT" and is_known(word.text):
             return None if has_catalog(spark, word.text) else str(word.text)
     return None
-
-
-def has_catalog(spark: SparkSession, name: str) -> bool:
-    """Whether Spark has a catalog of a name."""
-    own = ("spark_catalog", "system", "session")
-    return name.lower() in own or conf(spark, f"spark.sql.catalog.{name}") is not None
 
 
 def refuse(text: str, catalog: str) -> UnsupportedFeature:

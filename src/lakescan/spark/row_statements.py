@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.common.references import quoted
 from lakescan.dml.insert import Insertion, inserted
 from lakescan.dml.parse import parse
 from lakescan.dml.statements import Delete, DmlStatement, Insert, Update
@@ -20,11 +19,11 @@ from lakescan.query.dialect.types import of_arrow
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.audit import audited
 from lakescan.spark.dml import run_dml
-from lakescan.spark.refused import catalog_in, has_catalog
+from lakescan.spark.names import current_namespace, has_catalog, is_of_session
+from lakescan.spark.refused import catalog_in
 from lakescan.spark.session import conf
 from lakescan.spark.statements import (
     analyzed_frame,
-    current_namespace,
     session_settings,
     without_braces,
 )
@@ -89,7 +88,7 @@ def _is_of_spark(spark: SparkSession, name: TableName, frames: Mapping[str, Any]
     if len(name.parts) > 1:
         return has_catalog(spark, name.parts[0])
     is_given = name.parts[0].lower() in {each.lower() for each in frames}
-    return not is_given and spark.catalog.tableExists(quoted(name.parts[0]))
+    return not is_given and is_of_session(spark, name.parts[0])
 
 
 def _counted(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:

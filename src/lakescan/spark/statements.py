@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from lakescan.catalogs.registry import is_known
 from lakescan.changes import Changes
 from lakescan.common.references import quoted
 from lakescan.ddl.context import Context
@@ -24,16 +23,16 @@ from lakescan.grammar.statements import TableStatement
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
 from lakescan.query.lazy import explained
-from lakescan.query.namespace import namespace_of
 from lakescan.query.occurrences import Occurrence
 from lakescan.query.settings import Settings
-from lakescan.query.statement import Arguments, Kind, parsed, statement_of
+from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
+from lakescan.spark.names import current_namespace, has_catalog, is_of_session, use
 from lakescan.spark.own_statements import frame_of_rows, own_statement, with_spark_catalogs
-from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
+from lakescan.spark.refused import catalog_in, check_frames, refuse
 from lakescan.spark.session import conf, register
 from lakescan.spark.source_tables import source_table
 from lakescan.spark.types import schema_of
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _NONE: Mapping[str, Callable[[ScanSpec], DataFrame]] = MappingProxyType({})
-NAMESPACE = "spark.lakescan.namespace"  # of short names, in the session's settings: `USE` sets it
 _OTHER_SYNTAX = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
     "spark.sql.parser.escapedStringLiterals",
@@ -70,8 +68,10 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
             raise UnsupportedFeature(f"EXPLAIN of {inner.name}", "Explain the query of its rows, or of its condition.")
         case Kind.EXPLAIN:
             return _explained(spark, statement.text, statement.mode, args, frames)
+        case Kind.DESCRIBE:
+            return _described(spark, statement.text, args, frames)
         case Kind.USE:
-            return _use(spark, statement.text)
+            return use(spark, statement.text)
     if statement.kind.changes_rows:
         from lakescan.spark.row_statements import run_row_statement  # it needs the queries of this module
 
@@ -94,7 +94,7 @@ def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Argumen
         changes.to_spark(spark).createOrReplaceTempView(quoted(name))
 
     def temporary(name: str) -> bool:
-        return bool(spark.catalog.tableExists(quoted(name)))
+        return is_of_session(spark, name)
 
     context = Context(
         text,
@@ -157,19 +157,6 @@ def renew_view(spark: SparkSession, name: str) -> None:
     make_view(spark, name, needed(spark, name), replace=True)
 
 
-def _use(spark: SparkSession, text: str) -> DataFrame | None:
-    names = parsed(text).this
-    if names is not None and (is_known(names.parts[0].name) or current_namespace(spark)):
-        spark.conf.set(NAMESPACE, "\0".join(namespace_of(text, current_namespace(spark))))
-        return None
-    return spark.sql(text)
-
-
-def current_namespace(spark: SparkSession) -> tuple[str, ...]:
-    """The catalog, and the parts of the namespace, that `USE` set in a session; empty before."""
-    return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
-
-
 def _analyzed(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], pinned: ScanSpec | None = None
 ) -> Analyzed:
@@ -192,7 +179,11 @@ class _SparkViews(GivenFrames):
 
     def has(self, name: str) -> bool:
         """Whether there is a frame or view of a name."""
-        return name.lower() in self._given or self._spark.catalog.tableExists(quoted(name))
+        return name.lower() in self._given or is_of_session(self._spark, name)
+
+    def has_catalog(self, name: str) -> bool:
+        """Whether a longer name that begins so is Spark's."""
+        return has_catalog(self._spark, name)
 
     @property
     def has_queries(self) -> bool:
@@ -389,3 +380,11 @@ def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frame
     of_spark = spark.sql(f"EXPLAIN {mode} {own}", values, **used).first()
     plan = f"== Scans ==\n{explained(found)}\n\n{of_spark[0] if of_spark else ''}"
     return spark.createDataFrame([(plan,)], "plan string")
+
+
+def _described(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
+    """The names and types of a query's columns."""
+    text, frames = without_braces(text, frames)
+    found = _analyzed(spark, text, args, frames)
+    own, used = _with_frames(spark, found, frames, lambda each: _without_rows(spark, found, each))
+    return _run_text(spark, f"DESCRIBE QUERY {own}", found, used)

@@ -12,7 +12,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import own_errors, task_number, use_this_python
+from lakescan.spark.workers import in_arrow, own_errors, task_number, use_this_python
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
@@ -46,5 +46,5 @@ class SparkRows:
             yield pa.RecordBatch.from_pydict({"file": pa.array(files, pa.binary())})
 
         with own_errors():
-            rows = clustered(self._frame, writes).mapInArrow(write, "file binary").collect()
+            rows = in_arrow(clustered(self._frame, writes), write, "file binary").collect()
         return [pickle.loads(row["file"]) for row in rows]

@@ -1,0 +1,59 @@
+"""What names mean in a session: the namespace that `USE` set, Spark's own catalogs, and temporary views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakescan.catalogs.registry import is_known
+from lakescan.common.references import quoted
+from lakescan.errors import InvalidStatement
+from lakescan.query.namespace import names_of_use, namespace_of
+from lakescan.spark.session import conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAMESPACE = "spark.lakescan.namespace"  # of short names, in the session's settings: `USE` sets it
+_OWN = ("spark_catalog", "global_temp")
+_OF_SESSION = ("system", "session")  # which may be namespaces of a catalog that USE named
+
+
+def current_namespace(spark: SparkSession) -> tuple[str, ...]:
+    """The catalog, and the parts of the namespace, that `USE` set in a session; empty before."""
+    return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
+
+
+def use(spark: SparkSession, text: str) -> DataFrame | None:
+    """Run `USE`: of a catalog of Spark's, short names are Spark's again."""
+    within = current_namespace(spark)
+    try:
+        first = names_of_use(text)[0]
+    except InvalidStatement:
+        if within:
+            raise
+        return spark.sql(text)
+    is_known_here = is_known(first)
+    if not is_known_here and (not within or has_catalog(spark, first)):
+        found = spark.sql(text)
+        spark.conf.unset(NAMESPACE)
+        return found
+    spark.conf.set(NAMESPACE, "\0".join(namespace_of(text, within)))
+    return None
+
+
+def has_catalog(spark: SparkSession, name: str) -> bool:
+    """Whether Spark has a catalog of a name, or keeps the name for what is its own."""
+    is_own = name.lower() in _OWN or (name.lower() in _OF_SESSION and not current_namespace(spark))
+    return is_own or conf(spark, f"spark.sql.catalog.{name}") is not None
+
+
+def is_of_session(spark: SparkSession, name: str) -> bool:
+    """Whether a short name is Spark's: of a temporary view, or of a table, unless `USE` named a namespace here."""
+    if not spark.catalog.tableExists(quoted(name)):
+        return False
+    return not current_namespace(spark) or is_temporary(spark, name)
+
+
+def is_temporary(spark: SparkSession, name: str) -> bool:
+    """Whether a short name is that of a temporary view."""
+    return spark.catalog.tableExists(quoted(name)) and bool(spark.catalog.getTable(quoted(name)).isTemporary)
