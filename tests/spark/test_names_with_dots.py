@@ -1,4 +1,4 @@
-"""Columns with dots in their names, in frames that Spark's workers write: PySpark takes these for members of structs."""
+"""Columns with dots in their names, in frames that workers write: PySpark takes these for members of structs."""
 
 from __future__ import annotations
 
