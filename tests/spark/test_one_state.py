@@ -172,3 +172,16 @@ def test_the_doctor_says_why_filters_are_not_pushed(spark) -> None:
 def test_an_explanation_says_which_state_a_frame_is_of(table: str, lane: str) -> None:
     scan = lakescan.table(table, lane=lane).scan()
     assert str(scan.snapshot.id) in lakescan.spark.explain(scan)
+
+
+def test_rows_that_a_frame_caches_keep_no_statement_from_reading_their_files(session: Any, table: str) -> None:
+    name = table if "." in table.rsplit("/", 1)[-1] else f"delta.`{table}`"
+    cached = lakescan.spark.sql(session, f"SELECT * FROM {name}").cache()
+    try:
+        assert cached.count() == 10
+        assert lakescan.spark.sql(session, f"SELECT a.id, b.part FROM {name} a JOIN {name} b USING (id)").count() == 10
+        lakescan.spark.sql(session, f"UPDATE {name} SET id = id + 50 WHERE id % 2 = 0")
+        assert lakescan.spark.sql(session, f"SELECT id FROM {name} WHERE id < 10").count() == 5
+        assert cached.where("id < 10").count() == 10
+    finally:
+        cached.unpersist()

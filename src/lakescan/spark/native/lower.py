@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import uuid
+from collections.abc import Mapping
 from functools import reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +52,8 @@ _READ_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_UNIQUE = "lakescanListing"  # an option that means nothing to Spark, but that its relations are compared by
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _NOT_IN_URIS = re.compile(r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}]")
 
 
@@ -129,23 +134,31 @@ class _NativeFiles:
         return frame.select(*(selected(columns[each.path[0].id], each) for each in self._scan.selection.columns))
 
     def _read(self) -> DataFrame:
-        """The files as Spark reads them: columns by field id if the table has ids, else by physical name."""
-        reader = self._spark.read.schema(self._columns.schema(self._fields))
-        for name, value in _READ_OPTIONS.items():
-            reader = reader.option(name, value)
-        try:
-            with listing_here(self._spark, len(self._locations)):
-                frame = reader.parquet(*self._locations)
-        except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                raise MissingFile(f"Spark cannot find a data file of the table: {error}") from error
-            raise
+        """The files as Spark reads them, all of them."""
+        frame = self._listed()
+        if len(frame.inputFiles()) == len(self._locations):
+            return frame
+        # Spark lists no files of rows that it has cached, of these files: an option that is new makes others of them.
+        frame = self._listed({_UNIQUE: uuid.uuid4().hex})
         if (listed := len(frame.inputFiles())) != len(self._locations):
             raise StorageError(
                 f"Spark lists {listed:,} of the {len(self._locations):,} data files of {self._scan}, and would skip "
                 "the others. Read with option('lane', 'arrow')."
             )
         return frame
+
+    def _listed(self, more: Mapping[str, str] = _NO_OPTIONS) -> DataFrame:
+        """The files as Spark lists them: columns by field id if the table has ids, else by physical name."""
+        reader = self._spark.read.schema(self._columns.schema(self._fields))
+        for name, value in {**_READ_OPTIONS, **more}.items():
+            reader = reader.option(name, value)
+        try:
+            with listing_here(self._spark, len(self._locations)):
+                return reader.parquet(*self._locations)
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                raise MissingFile(f"Spark cannot find a data file of the table: {error}") from error
+            raise
 
     def _facts(self) -> FileFacts:
         assert self._keys is not None
