@@ -33,8 +33,8 @@ def rows() -> list[tuple[Any, ...]]:
 def test_frames_are_appended_and_upserted(spark: Any, table: lakescan.Table) -> None:
     table.append(frame(spark, (3, "c")))
     table.upsert(frame(spark, (2, "x"), (4, "d")), keys="id")
-    table.overwrite(frame(spark, (3, "y")), where="`na.me` = 'c'")
-    assert rows() == [(1, "a"), (2, "x"), (3, "y"), (4, "d")]
+    table.overwrite(frame(spark, (33, "c")), where="`na.me` = 'c'")
+    assert rows() == [(1, "a"), (2, "x"), (4, "d"), (33, "c")]
 
 
 def test_statements_write_them(spark: Any, table: lakescan.Table) -> None:
@@ -52,10 +52,9 @@ def test_statements_write_them(spark: Any, table: lakescan.Table) -> None:
 
 
 def test_batches_of_streams_upsert_them(spark: Any, table: lakescan.Table) -> None:
-    modes = ["merge", *(["equality"] if table.format == "iceberg" else [])]
+    modes = [{}, {"upsert-mode": "equality"}] if table.format == "iceberg" else [{}]
     for n, mode in enumerate(modes):
-        sink = lakescan.spark.upsert_sink(NAME, "`na.me`", query=f"q{n}", **{"upsert-mode": mode})
-        sink(frame(spark, (10 + n, "a")), 0)
+        lakescan.spark.upsert_sink(NAME, "`na.me`", query=f"q{n}", **mode)(frame(spark, (10 + n, "a")), 0)
     assert rows() == [(2, "b"), (9 + len(modes), "a")]
 
 
