@@ -78,7 +78,10 @@ def test_delta_makes_the_same_of_the_statement(jvm: Any, warehouse: Path, name: 
     assert jvm.table(f"delta.`{folder}_here`").schema == jvm.table(f"delta.`{folder}_there`").schema
     [shown] = lakescan.sql(f"SHOW CREATE TABLE delta.`{folder}_there`").to_arrow()[0].to_pylist()
     again = lakescan.sql(shown.replace(f"{folder}_there", f"{folder}_again"))
-    assert described(Path(f"{folder}_again")) == described(Path(f"{folder}_there"))
+    expected = described(Path(f"{folder}_there"))
+    if "version" in name:  # they are no properties of the table
+        expected |= {"versions": (1, 2), "features": []}
+    assert described(Path(f"{folder}_again")) == expected
     assert made.schema == again.schema
 
 

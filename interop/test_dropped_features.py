@@ -44,6 +44,21 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "ALTER TABLE {t} RENAME COLUMN part TO p",
         ],
     ),
+    "columnMapping by id": (
+        "columnMapping",
+        [MADE + "TBLPROPERTIES ('delta.columnMapping.mode'='id')", ROWS, "ALTER TABLE {t} RENAME COLUMN word TO w"],
+    ),
+    "partitions in wider types": (
+        "typeWidening",
+        [
+            "CREATE TABLE {t} (id INT, d DATE, n INT) USING delta PARTITIONED BY (d, n) "
+            "TBLPROPERTIES ('delta.enableTypeWidening'='true', 'delta.feature.timestampNtz'='supported')",
+            "INSERT INTO {t} SELECT id, DATE '2026-01-31', id % 2 FROM range(4)",
+            "ALTER TABLE {t} ALTER COLUMN d TYPE TIMESTAMP_NTZ",
+            "ALTER TABLE {t} ALTER COLUMN n TYPE BIGINT",
+            "INSERT INTO {t} SELECT id, TIMESTAMP_NTZ '2026-01-31 01:02:03.5', 5000000000 FROM range(10, 12)",
+        ],
+    ),
     "columnMapping with others": (
         "columnMapping",
         [
@@ -109,7 +124,8 @@ def test_a_drop_here_makes_what_the_one_there_makes(jvm: Any, warehouse: Path, n
         lakescan.table(each).append(lakescan.table(each).to_arrow().slice(0, 1))
         forget(jvm)
         found = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
-        assert found.num_rows == rows.num_rows - 1
+        assert not {8, 9} & set(found["id"].to_pylist())
+        assert found.num_rows
         assert differences(lakescan.table(each).to_arrow(), found) == ""
         assert checked(jvm, each)
 

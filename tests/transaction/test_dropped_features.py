@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -410,6 +410,18 @@ def test_members_and_elements_in_earlier_types_are_written_anew(tmp_path: Path) 
             pq.read_schema(file["path"]).field(name.split(".")[0]).type == before.schema.field(name.split(".")[0]).type
         )
         assert differences(lakescan.table(folder).to_arrow(), before) == ""
+
+
+def test_partitions_of_dates_become_those_of_timestamps(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "day": pa.array([date(2026, 1, 31), None])})
+    lakescan.save(rows, tmp_path, format="delta", partition_by="day", properties={"delta.enableTypeWidening": "true"})
+    table = lakescan.table(tmp_path)
+    table.alter().change_column("day", type="TIMESTAMP_NTZ").commit()
+    before = table.refresh().to_arrow()
+    table.alter().drop_feature("typeWidening").commit()
+    values = {file["partition"]["day"] for file in state(tmp_path)[2]}
+    assert values == {"2026-01-31 00:00:00.000000", None}
+    assert differences(lakescan.table(tmp_path).to_arrow(), before) == ""
 
 
 # What is refused

@@ -67,7 +67,7 @@ def rewrite_files(
 def of_earlier_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> pa.Table:
     """Those of the live files that have one of the columns, or a member of it, in another type than the table.
 
-    Reads the footers of all files.
+    Reads the footers of all files. Partition values count, too: those of a date are no texts of timestamps.
     """
     schema = table.scan.snapshot.schema
     fields = [each for each in schema.fields if each.name in columns]
@@ -79,8 +79,12 @@ def of_earlier_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> p
         return any(_differs(own, each) for each in fields if (own := _find(found, each, by_id=matching.by_id)))
 
     with ThreadPoolExecutor(_READERS) as pool:
-        mask = list(pool.map(differs, live["path"].to_pylist()))
-    return live.filter(pa.array(mask, pa.bool_()))
+        mask = pa.array(list(pool.map(differs, live["path"].to_pylist())), pa.bool_())
+    for each in table.writes.partition_fields:
+        if each.name in columns and isinstance(each.type, t.Timestamp):
+            texts = pc.struct_field(live["partition"].combine_chunks(), each.physical_name)
+            mask = pc.or_(mask, pc.fill_null(pc.invert(pc.match_substring(texts, " ")), False))
+    return live.filter(mask)
 
 
 def _find(fields: tuple[FileField, ...], wanted: t.Field, *, by_id: bool) -> FileField | None:
