@@ -27,10 +27,12 @@ _FORMS: dict[t.Type, str] = {
     t.Timestamp(zoned=True): f"{_DATE_FORM}({TIME_FORM})?",
     t.Timestamp(zoned=False): f"{_DATE_FORM}({TIME_FORM})?",
     **dict.fromkeys(t.INTEGRAL, r" *[+-]?[0-9]{1,19} *"),
-    t.DOUBLE: rf" *({_NUMBER}([eE][+-]?[0-9]{{1,3}})?|{_NO_NUMBER}) *",
+    **dict.fromkeys(t.FLOATING, rf" *({_NUMBER}([eE][+-]?[0-9]{{1,3}})?|{_NO_NUMBER}) *"),
 }
 _TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 _SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
+_NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that is rounded to infinity, as in Java
+_DIGITS_OF_LONGS = 18  # of a decimal: one with more digits becomes a whole number by way of a double
 
 
 def cast(each: Typed, kind: t.Type) -> Typed:
@@ -47,12 +49,15 @@ def cast(each: Typed, kind: t.Type) -> Typed:
         return _to_text(each)
     match each.type, kind:
         case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BYTE | t.SHORT | t.INT | t.LONG) if not is_rounded(each.type):
-            return _plain(f"trunc({each.sql})", kind)
+            return _whole(each, kind, "CAST")
+        case (t.DOUBLE | t.Decimal(), t.FLOAT):
+            return _to_float(each)
         case (t.BYTE | t.SHORT | t.INT | t.LONG, t.BOOLEAN):
             return Typed(f"({each.sql} <> 0)", kind, each.raises)
         case (t.DOUBLE | t.FLOAT, t.Decimal()):
-            finite = f"isnan({each.sql}) OR isinf({each.sql})"
-            return _plain(f"CASE WHEN {finite} THEN NULL ELSE CAST({each.sql} AS VARCHAR) END", kind)
+            other = f"isnan({each.sql}) OR isinf({each.sql})"
+            digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # of FLOAT, too: all those of its double
+            return _plain(f"CASE WHEN {other} THEN NULL ELSE {digits} END", kind)
         case (t.Timestamp(zoned=True), t.LONG):
             micros = f"epoch_us({each.sql})"
             return _plain(f"({micros} - (({micros} % 1000000) + 1000000) % 1000000) // 1000000", kind)
@@ -74,11 +79,12 @@ def tried(each: Typed, kind: t.Type) -> Typed:
         return _tried_text(each, kind)
     is_exact = each.type in t.INTEGRAL or isinstance(each.type, t.Decimal)
     if kind in t.INTEGRAL and (is_exact or each.type in t.FLOATING) and not is_rounded(each.type):
-        whole = each.sql if each.type in t.INTEGRAL else f"trunc({each.sql})"
-        return Typed(f"TRY_CAST({whole} AS {name})", kind, each.raises)
+        if each.type not in t.INTEGRAL:
+            return _whole(each, kind, "TRY_CAST")
+        return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
     if is_exact and isinstance(kind, t.Decimal):
         return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
-    if each.type != kind and kind not in (t.STRING, t.DOUBLE):
+    if each.type != kind and kind not in (t.STRING, *t.FLOATING):
         raise unsupported(f"try_cast of {each.type} to {kind}")
     return cast(each, kind)
 
@@ -90,7 +96,7 @@ def _tried_text(each: Typed, kind: t.Type) -> Typed:
     is_time = kind == t.DATE or isinstance(kind, t.Timestamp)
     text = each.sql if is_time else f"ltrim(trim({each.sql}, ' '), '+')"
     # What begins like a date may be one in a form that is not known here; what has other letters may be a number.
-    unknown = r"^[ -+]*[0-9]" if is_time else r"[^!-~ ]|[dDfFnN]" if kind == t.DOUBLE else r"[^!-~ ]|[eE]"
+    unknown = r"^[ -+]*[0-9]" if is_time else r"[^!-~ ]|[dDfFnN]" if kind in t.FLOATING else r"[^!-~ ]|[eE]"
     fits = f"regexp_full_match({each.sql}, '{form}') AND NOT starts_with({each.sql}, '0000-')"
     sure = f"({each.sql}) IS NULL OR ({fits}) OR NOT regexp_matches({each.sql}, '{unknown}')"
     sql = f"CASE WHEN {fits} THEN TRY_CAST({text} AS {sql_type(kind)}) END"
@@ -99,6 +105,30 @@ def _tried_text(each: Typed, kind: t.Type) -> Typed:
 
 def _plain(sql: str, kind: t.Type) -> Typed:
     return Typed(f"CAST({sql} AS {sql_type(kind)})", kind, True)
+
+
+def _whole(each: Typed, kind: t.Type, word: str) -> Typed:
+    """A number without its fraction; `word` is CAST or TRY_CAST."""
+    name = sql_type(kind)
+    sql = f"{word}(trunc({each.sql}) AS {name})"
+    if each.type in t.FLOATING:
+        if kind == t.LONG:  # Spark compares with the greatest long as a double, which is this one more
+            sql = f"CASE WHEN {each.sql} = 9223372036854775808e0 THEN 9223372036854775807 ELSE {sql} END"
+        return Typed(sql, kind, each.raises or word == "CAST")
+    assert isinstance(each.type, t.Decimal)
+    if kind == t.LONG or each.type.scale == 0 or each.type.precision <= _DIGITS_OF_LONGS:
+        return Typed(sql, kind, each.raises or word == "CAST")
+    same = f"({each.sql}) IS NULL OR trunc(CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)) = trunc({each.sql})"
+    return evaluated_if(same, sql, kind, f"a cast to {kind} of the decimal", each.sql)
+
+
+def _to_float(each: Typed) -> Typed:
+    """A double or decimal as the nearest float: it may be infinite, as in Java, and is no failure."""
+    if isinstance(each.type, t.Decimal):  # not by way of a double, which would round twice
+        return Typed(f"CAST(CAST({each.sql} AS VARCHAR) AS FLOAT)", t.FLOAT, each.raises)
+    large = f"abs({each.sql}) >= {_NO_FLOAT} AND NOT isnan({each.sql})"
+    infinite = f"CASE WHEN {each.sql} > 0 THEN CAST('inf' AS FLOAT) ELSE CAST('-inf' AS FLOAT) END"
+    return Typed(f"CASE WHEN {large} THEN {infinite} ELSE CAST({each.sql} AS FLOAT) END", t.FLOAT, each.raises)
 
 
 def _is_plain(source: t.Type, kind: t.Type) -> bool:
@@ -119,7 +149,7 @@ def _of_text(each: Typed, kind: t.Type) -> Typed:
     if form is None:
         raise unsupported(f"a cast of {each.type} to {kind}")
     fits = f"({each.sql}) IS NULL OR (regexp_full_match({each.sql}, '{form}') AND NOT starts_with({each.sql}, '0000-'))"
-    is_number = kind in (*t.INTEGRAL, t.DOUBLE) or isinstance(kind, t.Decimal)
+    is_number = kind in (*t.INTEGRAL, *t.FLOATING) or isinstance(kind, t.Decimal)
     text = f"ltrim(trim({each.sql}, ' '), '+')" if is_number else each.sql
     return evaluated_if(fits, f"CAST({text} AS {sql_type(kind)})", kind, f"a cast to {kind} of the text", each.sql)
 
