@@ -16,15 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.changes import Changes
-from lakescan.common.types import Timestamp, Type, walk
+from lakescan.common.types import Type
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
     LakescanError,
     LimitExceeded,
     QueryFailed,
-    SchemaMismatch,
-    UnsupportedFeature,
     missing_dependency,
 )
 from lakescan.explain import plan_as_text
@@ -36,6 +34,7 @@ from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
 from lakescan.query.dialect.years import checked, with_known_years
 from lakescan.query.given_frames import GivenFrames
+from lakescan.query.nanoseconds import as_microseconds, whole_microseconds
 from lakescan.query.native_files import NativeFiles, native_files, paths_of
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
@@ -292,26 +291,34 @@ class _Run:
         self._streams: list[_Stream] = []
         self._found = found
         self._check = with_known_years if found.translated.computes_times else lambda batch: batch
+        shown = {found.name_of(each): each.label for each in found.named}
         for name, value in found.names.items():
             if name in native and isinstance(value, ScanSpec):
                 self._view(name, value, *native[name])
             else:
-                self.connection.register(name, self._registered(value))
+                self.connection.register(name, self._registered(value, shown[name]))
         for name, frame in frames.items():
             try:
-                self.connection.register(name, checked(frame, self._check))
+                self.connection.register(name, checked(as_microseconds(frame, name), self._check))
             except duckdb.Error as error:
                 raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None
 
-    def _registered(self, value: Any) -> Any:
+    def _registered(self, value: Any, shown: str) -> Any:
         if not isinstance(value, ScanSpec | Changes):
             return as_table(value)
         scan = Scan(value) if isinstance(value, ScanSpec) else value
-        return self._stream(scan.schema, scan.to_batches)
+        return self._stream(scan.schema, scan.to_batches, shown)
 
-    def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> _Stream:
-        stream = _Stream(schema, batches, self._check)
+    def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], shown: str) -> _Stream:
+        check = self._check
+        if (whole := whole_microseconds(schema, shown)) is not None:
+            schema, convert = whole
+
+            def check(batch: pa.RecordBatch) -> pa.RecordBatch:
+                return self._check(convert(batch))
+
+        stream = _Stream(schema, batches, check)
         self._streams.append(stream)
         return stream
 
@@ -320,7 +327,7 @@ class _Run:
         query = native.query
         if pc.any(native.others).as_py():
             rest = spec.plan_of(plan, native.others)
-            stream = self._stream(spec.output.arrow(), lambda: read_batches([(rest, spec.read_context(rest))]))
+            stream = self._stream(spec.output.arrow(), lambda: read_batches([(rest, spec.read_context(rest))]), name)
             self.connection.register(f"{name}_others", stream)
             query += f' UNION ALL SELECT * FROM "{name}_others"'
         self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
@@ -449,38 +456,12 @@ def most_rows(query: Query, besides: str) -> int:
 
 
 def check_microseconds(query: Query, shown: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise an error if a query reads times of nanoseconds, which it rounds: not what is written, or decides on it.
+    """Raise `SchemaMismatch` if a frame of a statement has times that are not whole microseconds.
 
-    Frames may have them, such as those of pandas, if all their values are whole microseconds. `shown` are names of
-    frames for messages.
-
-    Raises:
-        UnsupportedFeature: A column of a table has nanoseconds.
-        SchemaMismatch: A value of a frame has them.
+    `shown` are names of frames for messages.
     """
-    for each, spec in query._found.scans.items():
-        for column in walk(spec.output.fields):
-            if isinstance(column.type, Timestamp) and column.type.unit == "ns":
-                raise UnsupportedFeature(
-                    f"statements that write and read {column.name!r} of {each.label}, which has nanoseconds",
-                    "Read it with Table.scan, and use append, overwrite, or delete by a filter.",
-                )
     for name, frame in query._frames.items():
-        for field in frame.schema:
-            if _has_nanoseconds(field.type):
-                try:
-                    frame[field.name].cast(pa.timestamp("us", getattr(field.type, "tz", None)))
-                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                    raise SchemaMismatch(
-                        f"the column {field.name!r} of {shown.get(name, name)} has nanoseconds, which statements would "
-                        f"round: {error}. Round it to microseconds first, or append the rows"
-                    ) from error
-
-
-def _has_nanoseconds(kind: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind):
-        return bool(kind.unit == "ns")
-    return any(_has_nanoseconds(kind.field(n).type) for n in range(kind.num_fields))
+        as_microseconds(frame, shown.get(name, name))
 
 
 def reads(query: Query, location: str) -> bool:
