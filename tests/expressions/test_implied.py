@@ -165,7 +165,7 @@ l[0] = 1                                      => l is not null
 exists(l, e -> e > 1)                         => true
 length(s) > 2                                 => s is not null
 s ilike 'a%'                                  => s is not null
-code = 'a'                                    => code is not null
+code = 'a'                                    => code = 'a'
 i = 'a'                                       => i is not null
 s = 5                                         => s is not null
 id = 9007199254740993.0E0                     => id is not null

@@ -102,3 +102,50 @@ def test_statements_find_rows_by_char(tmp_path: Path, has_vectors: bool) -> None
     assert lakescan.sql("DELETE FROM ch WHERE c = 'ab'", ch=table).deleted == 1
     assert table.delete("c = 'abc'").deleted == 1
     assert table.to_arrow().num_rows == 0
+
+
+def spread(folder: Path, *files: list[str | None]) -> lakescan.Table:
+    """A file for each list of texts in a column `c` of CHAR(3)."""
+    table = table_of(folder, {"id": "integer", "c": "string"}, {"c": char("char(3)")})
+    for texts in files:
+        table.append(pa.table({"id": pa.array(range(len(texts)), pa.int32()), "c": pa.array(texts, pa.string())}))
+    return lakescan.table(folder)
+
+
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("c = 'NO'", 1),
+        ("'NO ' = c", 1),
+        ("c <=> 'SE     '", 3),  # longer than the column: not told by files
+        ("c IN ('NO', 'SE')", 2),
+        ("c IN ('NO', NULL)", 1),
+        ("x.c = 'NO' AND x.id = 0", 1),
+        ("c <> 'NO'", 3),
+        ("NOT c IN ('NO')", 3),
+    ],
+)
+def test_files_are_skipped_by_char_whether_they_have_its_padding_or_not(
+    tmp_path: Path, condition: str, files: int
+) -> None:
+    table = spread(tmp_path, ["NO"], ["SE "], ["DK", None])
+    query = lakescan.sql(f"SELECT c FROM x WHERE {condition}", x=table)
+    planned = next(line for line in query.explain().splitlines() if "files by statistics" in line)
+    assert int(planned.split()[3]) == files
+
+
+_TEXTS = ["", "a", "ab", "a\t", "a\tb", "a!", "b", "\t", "a ", "ab ", "å", "abc", "\x1f", None]
+
+
+@pytest.mark.parametrize("op", ["=", "<", "<=", ">", ">=", "<>"])
+def test_bounds_of_char_hold_for_padded_texts_with_any_characters(tmp_path: Path, op: str) -> None:
+    table = spread(tmp_path, *([one, other] for one in _TEXTS for other in ("a", "\t\t")))
+    texts = [text for text in table.to_arrow()["c"].to_pylist() if text is not None]
+    compare = {"=": str.__eq__, "<": str.__lt__, "<=": str.__le__, ">": str.__gt__, ">=": str.__ge__, "<>": str.__ne__}[
+        op
+    ]
+    for text in filter(None, _TEXTS):
+        found = table.scan().where(f"c {op} '{text}'").to_arrow()["c"].to_pylist()
+        assert sorted(found) == sorted(each for each in texts if compare(each, text.ljust(3))), text
+        found = lakescan.sql(f"SELECT c FROM x WHERE c {op} '{text}'", x=table).to_arrow()["c"].to_pylist()
+        assert sorted(found) == sorted(each for each in texts if compare(each, text.ljust(3))), text

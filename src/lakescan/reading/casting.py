@@ -29,6 +29,18 @@ def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
         ) from error
 
 
+def padded_bound(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
+    """Bounds of padded texts, from those of texts that writers may have stored without their padding.
+
+    A text is never greater than itself with spaces behind it, so that lower bounds stay. Upper bounds are padded, too;
+    null for one with a character before the space, which may be less than a shorter text and its padding.
+    """
+    if not upper:
+        return bounds
+    sorts_before = pc.match_substring_regex(bounds, r"[\x00-\x1f]")
+    return pc.if_else(sorts_before, pa.scalar(None, bounds.type), padded(bounds, width))
+
+
 def padded(texts: pa.Array, width: int) -> pa.Array:
     """Pad strings with spaces to `width` characters, as Spark reads CHAR(n); longer ones are unchanged."""
     return pc.utf8_rpad(texts, width) if width else texts

@@ -20,6 +20,7 @@ from lakescan.common.schema import Schema
 from lakescan.delta.log.json_lines import parse_json_texts
 from lakescan.delta.scan.recorded_bounds import DECIMALS, widened
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.reading.casting import padded_bound
 
 # NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
 # where quotation marks are escaped.
@@ -64,12 +65,12 @@ class FileStats:
         return {i: self._column(f, self._paths[i], counts) for i, f in self._fields.items()}
 
     def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
-        lower = upper = None
-        if not field.pad:  # recorded bounds are of unpadded CHAR values, which sort differently
-            lower = self._bound(("minValues", *path), field.type, upper=False)
-            upper = self._bound(("maxValues", *path), field.type, upper=True)
+        lower = self._bound(("minValues", *path), field.type, upper=False)
+        upper = self._bound(("maxValues", *path), field.type, upper=True)
+        if field.pad and upper is not None:
+            upper = padded_bound(upper, field.pad, upper=True)
         nulls = self._pick(("nullCount", *path), pa.int64())
-        exact = self._tight if field.type in _EXACT else None
+        exact = self._tight if field.type in _EXACT and not field.pad else None
         return ColumnStats(lower, upper, nulls, None, counts, exact)
 
     @cached_property

@@ -97,6 +97,13 @@ def _column(node: Any, context: Context) -> Chain | None:
     return None if path is None else Chain(path, field, kind)
 
 
+def char_of(node: Any, context: Context) -> t.Field | None:
+    """Return the column of CHAR(n) that a node is, whose field has its path as the name; None for another node."""
+    field, names = context.field_of(node.unnest()), names_of(node.unnest())
+    path = None if names is None else context.path_of(names)
+    return None if field is None or path is None or not field.pad else replace(field, name=path)
+
+
 def has_nanos(chain: Chain) -> bool:
     """Return whether the column has nanoseconds, which an engine may see as whole numbers or round down."""
     return isinstance(chain.field.type, t.Timestamp) and chain.field.type.unit == "ns"

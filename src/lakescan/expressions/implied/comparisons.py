@@ -73,6 +73,17 @@ def compared(chain: Chain, op: str, value: Value, context: Context) -> Implied:
         return not_null
 
 
+def equals_char(char: t.Field, value: Value) -> Implied:
+    """A column of CHAR(n), of which `char` has the path as its name, that equals a text.
+
+    Filters ignore the padding. Engines do so beside some constants, and not in others: what equals a text with its
+    padding equals it without, so that the filter keeps it in any case.
+    """
+    if value.type != t.STRING or len(value.value) > char.pad:
+        return Implied(IsNull(char.name, negate=True))
+    return Implied(Comparison(char.name, op="=", value=value.value))
+
+
 def _as_stored(chain: Chain, op: str, value: Value) -> Implied:
     """A comparison of the column's own values."""
     return Implied(Comparison(chain.path, op=op, value=value.value), not chain.may_fail)

@@ -11,9 +11,17 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter, UnsupportedFeature
-from lakescan.expressions.implied.chains import chain_of
+from lakescan.expressions.implied.chains import chain_of, char_of
 from lakescan.expressions.implied.choices import Branch, branches_of, have_one_type
-from lakescan.expressions.implied.comparisons import NEVER, UNKNOWN_TRUTH, Implied, compared, every, some
+from lakescan.expressions.implied.comparisons import (
+    NEVER,
+    UNKNOWN_TRUTH,
+    Implied,
+    compared,
+    equals_char,
+    every,
+    some,
+)
 from lakescan.expressions.implied.consequences import with_consequences
 from lakescan.expressions.implied.context import Context, call_of
 from lakescan.expressions.implied.lists import in_list, tuples
@@ -143,6 +151,8 @@ def _against(node: Any, op: str, value: Value, context: Context) -> Implied:
         return NEVER
     if (chain := chain_of(node, context)) is not None:
         return compared(chain, op, value, context)
+    if op == "=" and (char := char_of(node, context)) is not None:
+        return equals_char(char, value)
     if (constant := value_of(node, context)) is not None:
         return _constants(constant, op, value)
     if (branches := branches_of(node)) is not None:

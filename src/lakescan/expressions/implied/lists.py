@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.implied.chains import chain_of
+from lakescan.expressions.implied.chains import chain_of, char_of
 from lakescan.expressions.implied.choices import are_alike
 from lakescan.expressions.implied.comparisons import NEVER, UNKNOWN_TRUTH, Implied, compared, every, some
 from lakescan.expressions.implied.context import Context
@@ -41,7 +41,7 @@ def in_list(node: Any, wanted: bool, context: Context, against: Against) -> Impl
         return NEVER
     op, chain = ("=" if wanted else "!="), chain_of(this, context)
     kinds = {each.type for each in valid}
-    subject = {chain.type} if chain is not None else set()
+    subject = {chain.type} if chain is not None else {t.STRING} if char_of(this, context) is not None else set()
     # Without ANSI mode, Spark compares a value with texts in a list as a text.
     as_texts = t.STRING in kinds and t.STRING not in subject and not context.ansi
     if as_texts or (len(kinds) > 1 and not are_alike(kinds | subject)):

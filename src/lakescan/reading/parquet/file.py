@@ -21,7 +21,7 @@ from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
 from lakescan.reading.batches import batch_of
-from lakescan.reading.casting import cast_leaf
+from lakescan.reading.casting import cast_leaf, padded_bound
 from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
 from lakescan.reading.parquet.bounds import bounds
@@ -211,15 +211,12 @@ def _bound(
     statistics: list[ChunkStatistics], side: str, physical_type: str, source: FileField, target: t.Field
 ) -> pa.Array | None:
     """The bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
-    if (
-        not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp)
-        or target.type in (t.UUID, t.BINARY)
-        or target.pad
-    ):
+    if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     try:
         values = bounds(statistics, side, physical_type, source.type)
-        return None if values is None else cast_leaf(values, target.type, target.name)
+        found = None if values is None else cast_leaf(values, target.type, target.name)
+        return padded_bound(found, target.pad, upper=side == "upper") if target.pad and found is not None else found
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
         return None
 
