@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -42,6 +42,29 @@ _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last
 _MOST_ROWS = 2**62  # fits a signed 64-bit integer
 
 
+class PlansMade:
+    """The plans that one statement has made of a table: what is planned again is planned once.
+
+    Workers get none of them. They are of one state, since a spec is equal only to specs of the same open table.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[tuple[ScanSpec, ScanPlan]] = []
+
+    def __reduce__(self) -> tuple[type[PlansMade], tuple[()]]:
+        return PlansMade, ()
+
+    def of(self, spec: ScanSpec, make: Callable[[], ScanPlan]) -> ScanPlan:
+        """Return the plan of a spec, whatever it is packed for, with at least the statistics that it asks for."""
+        plain = replace(spec, stats_of=())
+        for other, plan in self._made:
+            if set(spec.stats_of) <= set(other.stats_of) and replace(other, stats_of=()) == plain:
+                return plan
+        plan = make()
+        self._made.append((spec, plan))
+        return plan
+
+
 @dataclass(frozen=True, repr=False)
 class ScanSpec:
     """A read of an open table: the user's request, and what is derived from it once the snapshot is resolved.
@@ -51,6 +74,7 @@ class ScanSpec:
     `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
     `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
     `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
+    `plans`: those that the statement which reads it has made.
     """
 
     table: TableFormat
@@ -70,6 +94,7 @@ class ScanSpec:
     prunes_deletes: bool = False
     weighs_opening: bool = False
     state: Snapshot | None = None
+    plans: PlansMade | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         parts = [f"{self.table.name} {self.location!r}"]
@@ -247,6 +272,8 @@ class ScanSpec:
 
     def plan(self, parallelism: int | None = None) -> ScanPlan:
         """Plan the scan; see `Scan.plan`."""
+        if self.plans is not None:
+            return self.plans.of(self, lambda: replace(self, plans=None).plan(parallelism))
         started = perf_counter()
         metrics = ScanMetrics()
         plan = self._plan(concatenated(list(self._candidates(metrics))), metrics, parallelism)
@@ -256,6 +283,9 @@ class ScanSpec:
 
     def plan_parts(self, parallelism: int | None = None) -> Iterator[ScanPlan]:
         """Plan the scan in parts; see `Scan.plan_parts`."""
+        if self.plans is not None:
+            yield self.plan(parallelism)
+            return
         started = perf_counter()
         metrics = ScanMetrics()
         reports = []
