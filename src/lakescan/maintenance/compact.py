@@ -101,7 +101,9 @@ class _Compaction:
             _commit_as_planned(self.target, self.where, some.table, files, how)
         self._gone += some.table.files["path"].to_pylist()
         new = saved(files)
-        return CompactResult(new.files, new.rows, new.bytes, len(some.table), pc.sum(some.files["size"]).as_py())
+        removed_bytes = pc.sum(some.files["size"]).as_py()
+        note = self.target.writes.note if files else ""
+        return CompactResult(new.files, new.rows, new.bytes, len(some.table), removed_bytes, note=note)
 
     def remove_dangling(self) -> None:
         """Remove deletes that apply to no file, in a commit of their own."""
@@ -132,6 +134,7 @@ def _added(one: CompactResult, other: CompactResult) -> CompactResult:
         one.removed_files + other.removed_files,
         one.removed_bytes + other.removed_bytes,
         one.failed_files + other.failed_files,
+        note=one.note or other.note,
     )
 
 

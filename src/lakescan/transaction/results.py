@@ -27,6 +27,7 @@ class WriteResult(_Result):
         rows: How many rows these have; 0 where it is unknown: for files without statistics.
         bytes: The size of these files.
         removed_files: How many data files the commit removed from the table.
+        note: What else is to be known of the files; empty otherwise.
 
     Example:
         >>> print(orders.append(rows))
@@ -37,13 +38,14 @@ class WriteResult(_Result):
     rows: int
     bytes: int
     removed_files: int = 0
+    note: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
         if not self.files and not self.removed_files:
             return "nothing written"
         removed = f"; {_counted(self.removed_files, 'file')} removed" if self.removed_files else ""
         content = f"{_counted(self.rows, 'row')}, {human_bytes(self.bytes)}"
-        return f"{_counted(self.files, 'file')} written ({content}){removed}"
+        return f"{_counted(self.files, 'file')} written ({content}){removed}{_also(self.note)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,6 +105,7 @@ class ChangeResult(_Result):
         removed_files: How many data files were removed from the table.
         delete_files: How many data files got position deletes or a deletion vector.
         bytes: The size of the added data files.
+        note: What else is to be known of these; empty otherwise.
 
     Example:
         >>> print(orders.delete("status = 'cancelled'"))
@@ -116,6 +119,7 @@ class ChangeResult(_Result):
     removed_files: int = 0
     delete_files: int = 0
     bytes: int = 0
+    note: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
         rows = [
@@ -134,7 +138,11 @@ class ChangeResult(_Result):
             )
             if count
         ]
-        return f"{', '.join(rows)} ({'; '.join(files)})"
+        return f"{', '.join(rows)} ({'; '.join(files)}){_also(self.note)}"
+
+
+def _also(note: str) -> str:
+    return f"; {note}" if note else ""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -163,13 +171,13 @@ class CompactResult(WriteResult):
             return "nothing to compact"
         sizes = f"{human_bytes(self.removed_bytes)} into {human_bytes(self.bytes)}"
         failed = f"; {_counted(self.failed_files, 'file')} stayed after conflicts" if self.failed_files else ""
-        return f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes}){failed}"
+        return f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes}){failed}{_also(self.note)}"
 
     def __eq__(self, other: object) -> bool:
         """Equal numbers; those of a `WriteResult`, which compactions returned before, have no `removed_bytes`."""
         if isinstance(other, CompactResult):
             return astuple(self) == astuple(other)
-        return astuple(self)[:4] == astuple(other) if isinstance(other, WriteResult) else NotImplemented
+        return astuple(self)[:4] == astuple(other)[:4] if isinstance(other, WriteResult) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(astuple(self)[:4])

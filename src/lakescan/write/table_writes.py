@@ -37,6 +37,11 @@ class ByOptions:
     options: WriteOptions
 
     @property
+    def note(self) -> str:
+        """What the result of a write says of its files; empty if there is nothing to say."""
+        return ""
+
+    @property
     def max_rows(self) -> int | None:
         """The option `maxRecordsPerFile`: maximum rows per file, or None."""
         return self.options.max_records_per_file
@@ -61,6 +66,10 @@ class TableWrites(Protocol):
     @property
     def storage(self) -> Storage:
         """The storage that files are written to."""
+
+    @property
+    def note(self) -> str:
+        """What the result of a write says of its files; empty if there is nothing to say."""
 
     @property
     def target_size(self) -> int:

@@ -32,6 +32,7 @@ from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
+_OTHERS = ("orc", "avro")  # by default; a table may have files of several formats, and every reader has Parquet
 _LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the level for others
 
 
@@ -50,7 +51,7 @@ class IcebergWrites(ByOptions):
     arrival: tuple[SortTerm, ...] | None = None
 
     def __post_init__(self) -> None:
-        if (kind := self.properties.file_format) != "parquet":
+        if (kind := self.properties.file_format) not in ("parquet", *_OTHERS):
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
         if self.properties.is_encrypted:
             raise UnsupportedFeature("writing encrypted Iceberg tables")
@@ -84,6 +85,14 @@ class IcebergWrites(ByOptions):
         return IcebergProperties(
             {**self.metadata.properties, **texts}, f"{self.metadata.location} cannot be written to"
         )
+
+    @property
+    def note(self) -> str:
+        """That files are Parquet, though the table's default is another format."""
+        kind = self.properties.file_format
+        if kind == "parquet":
+            return ""
+        return f"as Parquet, though write.format.default is {kind}: a table may have files of both"
 
     @cached_property
     def schema(self) -> Schema:
