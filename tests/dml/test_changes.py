@@ -30,6 +30,7 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.grammar.names import Sql, TableName
+from lakescan.iceberg.table import IcebergTable
 from lakescan.transaction.base import Target
 from tests.support import own_catalog
 from tests.support.delta_rules import identity, table_of
@@ -493,7 +494,7 @@ def test_statements_do_not_round_the_nanoseconds_that_they_read(local: lakescan.
         with pytest.raises(SchemaMismatch, match="'at' of s has nanoseconds"):
             lakescan.sql(f"INSERT INTO local.db.{name} SELECT id, at FROM s", s=fine)
         with pytest.raises(UnsupportedFeature, match=r"'at' of local\.db\.fine"):
-            lakescan.sql(f"INSERT INTO local.db.{name} SELECT id + 10, at FROM local.db.fine")
+            lakescan.sql(f"INSERT INTO local.db.{name} SELECT id + 10, at FROM local.db.fine WHERE id = 1")
     with pytest.raises(SchemaMismatch, match="'at' of the source has nanoseconds"):
         other.merge(fine, on="t.id = s.id").when_not_matched_insert_all().execute()
     with pytest.raises(UnsupportedFeature, match="nanoseconds"):
@@ -626,3 +627,17 @@ def test_a_failure_to_read_a_table_again_is_not_the_statements(
         assert lakescan.sql("INSERT INTO given VALUES (7, 'x')", given=given).rows == 1
         assert lakescan.sql("DELETE FROM given WHERE id = 1", given=given).deleted == 1
     assert given.count() == 4
+
+
+def test_the_target_of_a_statement_is_planned_once(local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = local.create_table("db.t", "id BIGINT, v STRING")
+    for n in range(3):
+        table.append(pa.table({"id": [n, n + 10], "v": ["a", "b"]}))
+    planned = []
+    original = IcebergTable.plan_files
+    monkeypatch.setattr(IcebergTable, "plan_files", lambda *args: planned.append(args) or original(*args))
+    table.update({"v": "'new'"}, "id % 2 = 1")
+    assert len(planned) == 1
+    source = pa.table({"id": [1, 99], "v": ["x", "y"]})
+    table.merge(source, on="t.id = s.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert len(planned) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -29,7 +30,7 @@ from lakescan.delta.log.time_travel import (
     version_at,
 )
 from lakescan.delta.metadata.clustering import CLUSTERING
-from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.metadata_facts import metadata_facts
 from lakescan.delta.metadata_tables import (
@@ -96,6 +97,7 @@ class DeltaTable:
         self._location, self.storage, self._end, self._is_whole = location, storage, end, is_whole
         self._seen = seen
         self._log = LogReader(location, storage)
+        self._planned: tuple[Protocol, Metadata] | None = None
 
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
@@ -117,6 +119,12 @@ class DeltaTable:
             return self
         end = replace(self._end, commits=(*self._end.commits, *new))
         return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
+
+    def with_metadata(self, protocol: Protocol, metadata: Metadata) -> DeltaTable:
+        """The table as it will be once a commit has made these its own: older rows have nulls in new columns."""
+        made = copy(self)
+        made._planned = (protocol, metadata)
+        return made
 
     def reopened(self) -> DeltaTable:
         """The table of the current log, which may belong to another table by now."""
@@ -381,6 +389,8 @@ class DeltaTable:
     def _readable(self, version: int | None) -> DeltaVersion:
         """A version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
         found = self._log.version(self._segment(version))
+        if self._planned is not None:
+            found = replace(found, protocol=self._planned[0], metadata=self._planned[1])
         found.protocol.check_readable(self._location)
         return found
 

@@ -31,7 +31,7 @@ from lakescan.query.given_frames import arrow_table
 from lakescan.query.lazy import Joins, Query, check_microseconds, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
 from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
+from lakescan.scan_spec import PlansMade, ScanSpec
 from lakescan.table import Table
 from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
@@ -51,7 +51,8 @@ _SHOWN = 5  # columns of a row in a message
 class Change:
     """One statement, on its way from the target to the commit. Engines run its query, and give its rows to a sink.
 
-    `given` is the filter of a DELETE or UPDATE whose condition is none in SQL.
+    `given` is the filter of a DELETE or UPDATE whose condition is none in SQL; `pinned` is the target as the statement
+    reads it by its name, without columns that it adds.
 
     Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
     """
@@ -64,10 +65,12 @@ class Change:
         *,
         given: Predicate | None = None,
         started: float | None = None,
+        pinned: ScanSpec | None = None,
     ) -> None:
         target.check_removable()
         self.started = time.perf_counter() if started is None else started
         self._source_columns, self.given = source_columns, given
+        self.pinned = target.scan if pinned is None else pinned
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
         check_parts(plain)
@@ -81,6 +84,7 @@ class Change:
         self.write_id = new_write_id()
         self._check_stable()
         changes = target.change_files
+        self._plans = PlansMade()
         self._change_writes = None if changes is None else changes.writes
         self._moved = target.writes.of_moved_rows if _updates(statement) else target.writes
 
@@ -132,7 +136,7 @@ class Change:
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
     def with_source(self, source: pa.Schema) -> Change:
-        """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target, in a commit."""
+        """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target."""
         assert isinstance(self.statement, Merge)
         statement, target = self.statement, self.target
         if self.evolves:
@@ -141,7 +145,7 @@ class Change:
             takes_all = any(clause.assignments is None for clause in statement.clauses)
             taken = pa.schema([each for each in source if takes_all or each.name.lower() in set_columns])
             target = with_new_columns(target, taken)
-        return Change(target, statement, source.names, started=self.started)
+        return Change(target, statement, source.names, started=self.started, pinned=self.pinned)
 
     @property
     def scan(self) -> ScanSpec:
@@ -150,6 +154,7 @@ class Change:
         if self.selecting.row_id is not None:
             names.append(self.selecting.row_id)
         scan = self.target.scan if self.given is None else self.target.scan.where(self.given)
+        scan = replace(scan, plans=self._plans)
         return scan.select_columns(scan.selectable.select(names))
 
     @property
@@ -201,6 +206,7 @@ class Change:
             Times(now - self.started, scan, rewrite),
         )
         if not changes:
+            self.target.commit_columns()
             return ChangeResult()
         with removed_on_failure(self.target, written):
             self.target.change(changes)
@@ -212,6 +218,7 @@ class Change:
             len(done.removed),
             len(done.deletes),
             sum(each.size for each in files),
+            note=self.target.writes.note if files else "",
         )
 
     @property
@@ -368,7 +375,7 @@ def read_again(name: str, frame: Any) -> Any:
 def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
     """A query of a statement in this process; it has the target's scan under the name `select.TARGET`."""
     joins = Joins(one.target.writes.options.memory_limit)
-    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.target.scan)
+    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.pinned)
 
 
 def run(

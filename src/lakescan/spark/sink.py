@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -45,11 +46,14 @@ class Sink:
     options: WriteOptions = field(repr=False)  # may hold secrets, as the next
     catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
 
-    def open(self, rows: pa.Schema) -> Target:
-        """Open the table; create it or add columns for `rows` if the options say so."""
+    def open(self, rows: pa.Schema, added: Any = None) -> Target:
+        """Open the table; create it or add columns for `rows` if the options say so.
+
+        `added` are the columns that the files of a write have been written with.
+        """
         give_all(self.catalogs)
         target = open_target(self.path, self.format, self.options, self.options.storage_options or {}, rows)
-        return prepared(target, rows, self.options)
+        return prepared(target if added is None else target.adding(added), rows, self.options)
 
 
 class _Tasks:
@@ -69,6 +73,7 @@ class _Tasks:
             options.check_appends()
             target.check_appends()
         self._writes: TableWrites = target.writes
+        self._added = target.added
         self._dynamic = options.is_dynamic
         text = options.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)
@@ -96,7 +101,7 @@ class _Tasks:
 
     def _reopened(self, sink: Sink) -> Target:
         """Reopen the table; raises `CommitConflict` if it is not the table that the files were written for."""
-        target = sink.open(self._rows)
+        target = sink.open(self._rows, self._added)
         if target.identity != self._identity:
             raise CommitConflict(f"{target.name} was dropped and recreated while rows were written for it")
         return target

@@ -269,7 +269,20 @@ class Target(Protocol):
         """Whether the table's properties say that streams upsert, by such files of keys."""
 
     def with_columns(self, new: TableDefinition) -> Target:
-        """Add columns, in a commit of its own, and reopen the table; raises `CommitConflict`."""
+        """The target whose commits add columns with their rows, all or nothing; older rows have nulls in them.
+
+        Commits raise `CommitConflict` if another writer changed the columns meanwhile.
+        """
+
+    @property
+    def added(self) -> Any:
+        """The columns of `with_columns` that a commit is to add, for `adding`; None for none. It is pickled."""
+
+    def adding(self, added: Any) -> Target:
+        """The target that adds the columns that another of the same table adds, with the same ids and names."""
+
+    def commit_columns(self) -> None:
+        """Commit the columns of `with_columns` alone, if there are any: for a write that has no rows."""
 
     def with_schema(self, new: TableDefinition) -> Target:
         """The target of an overwrite that also replaces the columns; raises `UnsupportedFeature`."""

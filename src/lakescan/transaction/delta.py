@@ -30,6 +30,7 @@ from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import brought_by_type
+from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_schema import (
     check_partitioning,
     mapped,
@@ -91,6 +92,16 @@ class DeltaChangeFiles:
 
 
 @dataclass(frozen=True)
+class AddedColumns:
+    """Columns that a commit adds with its rows: the metadata `before` it, the protocol and metadata that it makes."""
+
+    names: tuple[str, ...]
+    before: Metadata
+    protocol: Protocol
+    metadata: Metadata
+
+
+@dataclass(frozen=True)
 class DeltaTarget:
     """A Delta table by its folder, at the version that was opened."""
 
@@ -99,6 +110,7 @@ class DeltaTarget:
     storage: Storage
     _opened: DeltaTable
     _columns: TableDefinition | None = None  # set if an overwrite replaces the columns
+    added: AddedColumns | None = None
 
     @staticmethod
     def open(location: str, options: WriteOptions, storage: Storage) -> DeltaTarget:
@@ -115,22 +127,34 @@ class DeltaTarget:
     def writes(self) -> DeltaWrites:
         """How to write data files: by the metadata of the version, or by the columns of `with_schema`."""
         base = self.version
-        metadata = base.metadata
+        protocol, metadata = self._rules_of_rows
         if self._columns is not None:
             metadata = replace(metadata, schema_string=schema_string(self._columns.columns))
         is_clustered = "clustering" in base.protocol.features
         clustering = clustering_paths(self._log.domain(base.segment, CLUSTERING)) if is_clustered else ()
-        return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options, tuple(clustering))
+        return DeltaWrites(self.location, protocol, metadata, self.storage, self.options, tuple(clustering))
+
+    @property
+    def _rules_of_rows(self) -> tuple[Protocol, Metadata]:
+        """The protocol and metadata that written rows obey."""
+        given = self.version if self.added is None else self.added
+        return given.protocol, given.metadata
 
     @cached_property
     def scan(self) -> ScanSpec:
-        """A scan of the version that was opened."""
+        """A scan of the version that was opened; columns that the commit adds are null."""
+        if self.added is None:
+            return self._base
+        return ScanSpec(self._opened.with_metadata(*self._rules_of_rows), self.storage, self.location)
+
+    @cached_property
+    def _base(self) -> ScanSpec:
         return ScanSpec(self._opened, self.storage, self.location)
 
     @property
     def version(self) -> DeltaVersion:
         """The version that was opened: its log segment, protocol and metadata."""
-        return self._opened.version_of(self.scan.snapshot)
+        return self._opened.version_of(self._base.snapshot)
 
     @property
     def opened(self) -> DeltaTable:
@@ -285,6 +309,13 @@ class DeltaTarget:
         transaction: tuple[str, int] | None = None,
         changes: pa.Table | None = None,
     ) -> None:
+        if (new := self.added) is not None:
+            if self.version.metadata != new.before:
+                raise CommitConflict(
+                    f"{self.location}: another writer changed its columns or properties meanwhile, to which this write "
+                    f"adds {', '.join(new.names)}: repeat the write"
+                )
+            metadata, protocol = metadata or new.metadata, protocol or new.protocol
         DeltaCommit(
             self.version,
             self.storage,
@@ -296,7 +327,7 @@ class DeltaTarget:
             ),
             reads or Reads(),
             metadata,
-            protocol,
+            None if protocol == self.version.protocol else protocol,
             None if transaction is None else Transaction(*transaction),
             properties=self.options.commit_properties,
         ).commit()
@@ -362,20 +393,29 @@ class DeltaTarget:
         )
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
-        """Add columns in a commit of its own, and reopen the table."""
+        """The target whose commit adds the columns."""
         metadata = self.writes.metadata
         schema, configuration = with_columns(metadata.schema_string, new.columns), dict(metadata.configuration)
         if metadata.column_mapping_mode != "none":
             schema, last = mapped(schema, metadata.properties.max_column_id)
             configuration[DeltaProperties.max_column_id.name] = str(last)
         brought = {brought_by_type(column.type) for column in t.walk(new.columns)} - {None}
-        protocol = self.version.protocol.with_features([name for name in brought if name is not None])
-        self._commit(
-            Operation("ADD COLUMNS", {"columns": json.dumps([field.name for field in new.columns])}),
-            metadata=replace(metadata, schema_string=schema, configuration=configuration),
-            protocol=None if protocol == self.version.protocol else protocol,
-        )
-        return self.reopened()
+        protocol = self._rules_of_rows[0].with_features([name for name in brought if name is not None])
+        made = replace(metadata, schema_string=schema, configuration=configuration)
+        check_columns(made)
+        before = () if self.added is None else self.added.names
+        names = (*before, *(each.name for each in new.columns))
+        return self.adding(AddedColumns(names, self.version.metadata, protocol, made))
+
+    def adding(self, added: AddedColumns) -> DeltaTarget:
+        """The target whose commit adds the columns, unless the table has just these by now."""
+        has_them = self.version.metadata == added.metadata
+        return replace(self, added=None if has_them else added)
+
+    def commit_columns(self) -> None:
+        """Commit the columns without rows."""
+        if self.added is not None:
+            self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
 
     def with_schema(self, new: TableDefinition) -> DeltaTarget:
         """Replace the columns in the commit of the overwrite; partition columns and table features stay as they are."""
@@ -397,12 +437,12 @@ class DeltaTarget:
     def reopened(self) -> DeltaTarget:
         """Reopen the table at its newest version; raises `CommitConflict` if another table has replaced it."""
         now = DeltaTarget.open(self.location, self.options, self.storage).following(self._opened)
-        return replace(now, _columns=self._columns)
+        return replace(now, _columns=self._columns, added=self.added)
 
     @property
     def rules(self) -> tuple[int, Protocol, Metadata]:
-        """The version, its protocol and its metadata."""
-        return self.base_state, self.version.protocol, self.version.metadata
+        """The version, and the protocol and metadata that written rows obey."""
+        return self.base_state, *self._rules_of_rows
 
     def check_rules(self, before: tuple[int, Protocol, Metadata]) -> None:
         """Raise `CommitConflict` if the metadata or the protocol changed since the version `before`.

@@ -27,6 +27,7 @@ from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
+from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.equality_files import equality_files
 from lakescan.iceberg.commit.validate import Validation
@@ -53,7 +54,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
-from lakescan.transaction.iceberg_alter import alter
+from lakescan.transaction.iceberg_alter import alter, check_proofs
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
 from lakescan.transaction.iceberg_metadata_files import IcebergMetadataFiles
 from lakescan.transaction.iceberg_restore import restore
@@ -89,6 +90,7 @@ class IcebergTarget:
     storage: Storage
     _table: Any = field(repr=False)
     _known: TableMetadata | None = field(default=None, repr=False)
+    added: AddedColumns | None = None
 
     @staticmethod
     def open(
@@ -118,7 +120,13 @@ class IcebergTarget:
     @cached_property
     def writes(self) -> IcebergWrites:
         """How to write data files: by the default partition spec and the current schema."""
-        return IcebergWrites(self._table.metadata, self.storage, self.options)
+        given = self._table.metadata if self._with_columns is None else self._with_columns.given
+        return IcebergWrites(given, self.storage, self.options)
+
+    @cached_property
+    def _with_columns(self) -> WithColumns | None:
+        """The table with the columns that a commit adds."""
+        return None if self.added is None else self.added.on(self._table, self.opened)
 
     @property
     def identity(self) -> str:
@@ -150,7 +158,10 @@ class IcebergTarget:
         """A scan of the branch at the opened metadata."""
         branch = self.options.branch
         selector = SnapshotSelector(branch=branch) if branch in self._table.metadata.refs else None
-        return ScanSpec(self.opened, self.storage, self.name, selector=selector)
+        table, made = self.opened, self._with_columns
+        if made is not None:
+            table = IcebergTable(made.metadata, self.storage, InFolder(self._table.metadata_location, self.storage))
+        return ScanSpec(table, self.storage, self.name, selector=selector)
 
     @property
     def retries(self) -> RetryPolicy:
@@ -324,6 +335,7 @@ class IcebergTarget:
             options.commit_properties,
             options.transaction,
             options.wap_id,
+            self.added,
         )
 
     def mode_of(self, statement: Statement) -> Mode:
@@ -374,9 +386,22 @@ class IcebergTarget:
             )
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
-        """Add columns in a commit of its own, and reload the table; those that others added meanwhile stay theirs."""
-        self.alter([AddColumn((), column, if_not_exists=True) for column in new.columns])
-        return self.reopened()
+        """The target whose commit adds the columns; those that others add meanwhile must have the same ids."""
+        before = () if self.added is None else self.added.changes
+        changes = (*before, *(AddColumn((), column, if_not_exists=True) for column in new.columns))
+        made = self.adding(AddedColumns.of(self._table, self.opened, changes))
+        assert made._with_columns is not None
+        check_proofs(made._with_columns.draft, self.opened, self.storage)
+        return made
+
+    def adding(self, added: AddedColumns) -> IcebergTarget:
+        """The target whose commit adds the columns."""
+        return replace(self, added=added, _known=self.opened.metadata)
+
+    def commit_columns(self) -> None:
+        """Commit the columns without rows."""
+        if self.added is not None:
+            self.alter(self.added.changes)
 
     def with_schema(self, new: TableDefinition) -> IcebergTarget:
         """Raise `UnsupportedFeature`: the schema and the rows cannot change in one commit."""

@@ -13,13 +13,14 @@ from lakescan.aggregates import count_rows
 from lakescan.common.references import dotted_path
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.definition.table_changes import TableChange
-from lakescan.errors import CommitStateUnknown, InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.alter.apply import altered
 from lakescan.iceberg.alter.draft import Draft, FilesHaveIds, NoNulls, NoRows, Proof
 from lakescan.iceberg.alter.publish import commit_draft, draft_of
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.outcomes import check_refusal, their_refusal
 from lakescan.local.reader import default_readers
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import names_without_ids
@@ -29,8 +30,6 @@ from lakescan.storage import Storage
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-# Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
-_REFUSED = "InvalidOperationException"
 _READERS = 16  # footers that are read at once
 
 
@@ -46,31 +45,28 @@ def alter(
     `table` is pyiceberg's, `opened` the same state as lakescan read it. Raises what `altered` raises, `InvalidOption`
     for rows that do not fit, `UnsupportedFeature` for what the catalog refuses, `CommitConflict`, `CommitStateUnknown`.
     """
-    from pyiceberg.exceptions import BadRequestError, CommitFailedException
+    from pyiceberg.exceptions import CommitFailedException
 
     attempts, name = Attempts(retries), ".".join(table.name())
     table = copy(table)
     while True:
         draft = altered(draft_of(table, opened.metadata), changes)
-        for proof in dict.fromkeys(draft.proofs):
-            _check(proof, draft, opened, storage)
-        try:
+        check_proofs(draft, opened, storage)
+        with their_refusal():
             failed = commit_draft(table, draft, storage)
-        except CommitStateUnknown as unknown:
-            error = unknown.__cause__
-            if type(error).__name__ == _REFUSED and isinstance(error, Exception):
-                raise error from None
-            raise
         if failed is None:
             return
-        if isinstance(failed.error, BadRequestError):
-            raise UnsupportedFeature(
-                f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
-            ) from failed.error
+        check_refusal(failed, name)
         if not isinstance(failed.error, CommitFailedException):
             raise failed.error
         attempts.again(name, failed.error)
         table, opened = failed.table, failed.now
+
+
+def check_proofs(draft: Draft, opened: IcebergTable, storage: Storage) -> None:
+    """Raise `InvalidOption` or `UnsupportedFeature` if a row or file contradicts what the draft takes for granted."""
+    for proof in dict.fromkeys(draft.proofs):
+        _check(proof, draft, opened, storage)
 
 
 def _check(proof: Proof, draft: Draft, opened: IcebergTable, storage: Storage) -> None:

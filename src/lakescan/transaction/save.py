@@ -35,14 +35,14 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
         others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
-        check_fit(target.writes, others)  # first: added columns cannot be undone
+        check_fit(target.writes, others)  # first: the columns that are there tell best what is wrong
         target = with_new_columns(target, rows)
     check_fit(target.writes, rows)
     return target
 
 
 def with_new_columns(target: Target, rows: pa.Schema) -> Target:
-    """The target with the columns of rows that it lacks, added in a commit of their own."""
+    """The target with the columns of rows that it lacks: the commit of the rows adds them."""
     known = {name.lower() for name in target.writes.schema.names}
     new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
     return target.with_columns(TableDefinition(numbered(new))) if new else target
@@ -59,6 +59,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
     If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
     """
     if not files:
+        target.commit_columns()
         return WriteResult(0, 0, 0)
     with removed_on_failure(target, files) as remove:
         try:
@@ -68,7 +69,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
                 raise
             remove()
             return WriteResult(0, 0, 0)
-    return saved(files)
+    return saved(files, note=target.writes.note)
 
 
 def overwrite(
@@ -111,7 +112,7 @@ def overwrite(
                     target.replace_all(removed, files)
                 else:
                     target.replace(removed, [*files, *kept], Overwritten(where, dynamic), changes)
-                return saved(files, len(removed))
+                return saved(files, len(removed), target.writes.note if files else "")
             except CommitConflict as error:
                 conflict = error
                 if retries and target.retries_overwrites:
@@ -159,9 +160,10 @@ def write_checked(
     return [replace(file, details={**file.details, MARKS: rows.marks}) for file in files] if rows.marks else files
 
 
-def saved(files: Sequence[WrittenFile], removed: int = 0) -> WriteResult:
+def saved(files: Sequence[WrittenFile], removed: int = 0, note: str = "") -> WriteResult:
     """The result of a commit of these files."""
-    return WriteResult(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
+    rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+    return WriteResult(len(files), rows, size, removed, note=note)
 
 
 @contextmanager

@@ -54,6 +54,12 @@ def _states_since(base: TableMetadata, now: TableMetadata, storage: Storage) -> 
             return  # the catalog keeps so many
 
 
+def parts_of(table: Table, draft: Draft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The updates and requirements of a draft, for a commit that has others, too."""
+    commits = _Commit(table, draft)
+    return tuple(commits.updates), tuple(commits.requirements)
+
+
 @dataclass(frozen=True)
 class _Commit:
     table: Table

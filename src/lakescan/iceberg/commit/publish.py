@@ -49,7 +49,8 @@ def commit_snapshot(
     branch = producer.base.branch
     added, moved = snapshot_updates(table.metadata, new, branch)
     updates = (*first, added, *then) if is_staged else (*first, added, moved, *then)
-    same = [*requirements, *_same_branches(table, branch, new.parent_id), *_same_layout(table)]
+    same = [*_same_branches(table, branch, new.parent_id), *_same_layout(table)]
+    same += [each for each in requirements if each not in same]
     if is_staged:
         same += _no_other_snapshot(table)
     failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict, CorruptMetadata
+from lakescan.iceberg.alter.added_columns import AddedColumns
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
@@ -29,7 +30,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, ancestors
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.outcomes import Failed, loaded
+from lakescan.iceberg.write.outcomes import Failed, check_refusal, loaded, their_refusal
 from lakescan.storage.removal import discard
 from lakescan.write.row_deletes import WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
@@ -64,7 +65,8 @@ class IcebergCommit:
 
     `table` is pyiceberg's, `opened` the same state as lakescan read it. `properties` go into the new snapshot's
     summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once. With a
-    `wap_id`, the snapshot is staged under it: the branch stays where it is until it is published.
+    `wap_id`, the snapshot is staged under it: the branch stays where it is until it is published. `adds` are columns
+    that it adds to the table.
     """
 
     table: Table
@@ -74,6 +76,7 @@ class IcebergCommit:
     properties: Mapping[str, str] = field(default_factory=dict)
     epoch: tuple[str, int] | None = None
     wap_id: str | None = None
+    adds: AddedColumns | None = None
 
     def append(self, files: Iterable[WrittenFile]) -> None:
         """Append files; concurrent commits are retried.
@@ -258,7 +261,7 @@ class IcebergCommit:
                 self._base(table, now), self.writes.storage, "replace", FileChanges(), self._summary
             )
             made[:] = [producer] if producer.is_needed else []
-            return self._publish(table, producer) if made else None
+            return self._publish(table, now, producer) if made else None
 
         self._retried(attempt, COMMITS)
         return made[0].summary if made else None
@@ -280,7 +283,7 @@ class IcebergCommit:
             found = changes(base, rebase)
             if operation != "replace":  # which keeps rows that are there
                 check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
-            return self._publish(table, SnapshotProducer(base, storage, done, found, self._summary, rebase))
+            return self._publish(table, now, SnapshotProducer(base, storage, done, found, self._summary, rebase))
 
         self._retried(attempt, retries)
 
@@ -290,6 +293,8 @@ class IcebergCommit:
         while (failed := attempt(table, now)) is not None:
             if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
                 raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
+            if self.adds is not None:
+                check_refusal(failed, self._where)
             attempts.again(self._where, failed.error)
             table, now = failed.table, failed.now
 
@@ -299,11 +304,20 @@ class IcebergCommit:
             raise CommitConflict(
                 f"{self._where}: another writer removed the branch {self.branch!r}. Write to it again."
             )
+        if self.adds is not None:
+            made = self.adds.on(table, now)
+            return CommitBase(made.metadata, made.given, self.branch)
         return CommitBase(now.metadata, table.metadata, self.branch)
 
-    def _publish(self, table: Table, producer: SnapshotProducer) -> Failed | None:
-        known, storage = set(self.opened.metadata.snapshots), self.writes.storage
-        return commit_snapshot(table, producer, known, storage, is_staged=self.wap_id is not None)
+    def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> Failed | None:
+        known, storage, is_staged = set(self.opened.metadata.snapshots), self.writes.storage, self.wap_id is not None
+        if self.adds is None:
+            return commit_snapshot(table, producer, known, storage, is_staged=is_staged)
+        made = self.adds.on(table, now)
+        with their_refusal():
+            return commit_snapshot(
+                *(table, producer, known, storage, (), made.requirements), first=made.updates, is_staged=is_staged
+            )
 
     @property
     def _summary(self) -> dict[str, str]:

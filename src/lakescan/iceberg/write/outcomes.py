@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.retries import outcome_of
-from lakescan.errors import CommitConflict, NoSuchTable
+from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.metadata.write import check_metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.old_metadata import remove_old_metadata
@@ -15,6 +16,9 @@ from lakescan.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+# Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
+_REFUSED = "InvalidOperationException"
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,28 @@ def check_same(before: Table, now: Table) -> None:
     """Raise `CommitConflict` if another table has the same name now."""
     if before.metadata.table_uuid != now.metadata.table_uuid:
         raise CommitConflict(f"{'.'.join(before.name())} was dropped and recreated since it was opened: open it again")
+
+
+@contextmanager
+def their_refusal() -> Iterator[None]:
+    """Raise the error of a metastore that refuses columns as it is: it is final, and nothing was changed."""
+    try:
+        yield
+    except CommitStateUnknown as unknown:
+        error = unknown.__cause__
+        if type(error).__name__ == _REFUSED and isinstance(error, Exception):
+            raise error from None
+        raise
+
+
+def check_refusal(failed: Failed, name: str) -> None:
+    """Raise `UnsupportedFeature` if a catalog refused a change of the metadata for another reason than a conflict."""
+    from pyiceberg.exceptions import BadRequestError
+
+    if isinstance(failed.error, BadRequestError):
+        raise UnsupportedFeature(
+            f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
+        ) from failed.error
 
 
 def is_refusal(error: Exception, table: Table) -> bool:

@@ -1,0 +1,81 @@
+"""Columns that a commit of rows adds: schema and snapshot are one commit, so that a write that fails adds none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakescan.common.schema import Schema
+from lakescan.definition.table_changes import AddColumn
+from lakescan.errors import CommitConflict
+from lakescan.iceberg.alter.apply import altered
+from lakescan.iceberg.alter.draft import Draft
+from lakescan.iceberg.alter.publish import draft_of, parts_of
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.table import IcebergTable
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class WithColumns:
+    """A state of the table with the columns: as lakescan reads it, and as pyiceberg does (`given`).
+
+    `updates` and `requirements` are pyiceberg's, for the commit; none if the table has the columns by now.
+    """
+
+    draft: Draft
+    metadata: TableMetadata
+    given: Any
+    updates: tuple[Any, ...]
+    requirements: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class AddedColumns:
+    """Columns to add: the changes, and the schema with the field ids by which files are written. Pickled.
+
+    `source` is the metadata file of the table for which they were worked out.
+    """
+
+    changes: tuple[AddColumn, ...]
+    schema: Schema
+    source: str
+
+    @staticmethod
+    def of(table: Table, opened: IcebergTable, changes: Sequence[AddColumn]) -> AddedColumns:
+        """The columns that changes add to a table; raises what `altered` raises."""
+        draft = altered(draft_of(table, opened.metadata), changes)
+        return AddedColumns(tuple(changes), draft.schema, opened.metadata.source)
+
+    def on(self, table: Table, opened: IcebergTable) -> WithColumns:
+        """The table, in this or a later state, with the columns.
+
+        Raises:
+            CommitConflict: Another writer changed columns since, so that they would have other ids than in the files.
+        """
+        from pyiceberg.table.update import update_table_metadata
+
+        draft = altered(draft_of(table, opened.metadata), self.changes)
+        name = ".".join(table.name())
+        added = [change.column.name for change in self.changes]
+        now = {each.name: each for each in draft.schema.fields}
+        for each in (field for field in self.schema.fields if field.name in added):
+            if now.get(each.name) != each:
+                raise CommitConflict(
+                    f"{name}: another writer changed its columns meanwhile, to which this write adds {each.name!r}. "
+                    "Write the rows again."
+                )
+        if draft.proofs and opened.metadata.source != self.source:
+            raise CommitConflict(f"{name}: another writer changed it while columns were added. Write the rows again.")
+        updates, requirements = parts_of(table, draft)
+        given = update_table_metadata(table.metadata, updates) if updates else table.metadata
+        return WithColumns(draft, _as_read(opened.metadata, draft, given), given, updates, requirements)
+
+
+def _as_read(base: TableMetadata, draft: Draft, given: Any) -> TableMetadata:
+    schema = replace(draft.schema, id=given.current_schema_id)
+    schemas = {**base.schemas, schema.id: schema}
+    return replace(base, schemas=schemas, current_schema_id=schema.id, properties=draft.properties)
