@@ -179,6 +179,7 @@ class Change:
             done = Finished()
             if sunk.rows.changed:
                 files, positions = touched(scan.plan().table, sunk.rows.changed)
+                pa.default_memory_pool().release_unused()  # what the query held, before files are written again
                 done = self.finishing.finish(files, positions, executor)
                 written += [*done.files, *done.deletes]
         except BaseException:

@@ -92,6 +92,7 @@ def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sq
         found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
     end = time.perf_counter()
     if found.changed:
+        pa.default_memory_pool().release_unused()  # what the search held, before files are written again
         done = change.finishing.finish(*touched(quick.others.table, found.changed), executor)
     return quick.commit(change, found, done, end)
 

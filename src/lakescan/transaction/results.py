@@ -171,7 +171,9 @@ class CompactResult(WriteResult):
             return "nothing to compact"
         sizes = f"{human_bytes(self.removed_bytes)} into {human_bytes(self.bytes)}"
         failed = f"; {_counted(self.failed_files, 'file')} stayed after conflicts" if self.failed_files else ""
-        return f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes}){failed}{_also(self.note)}"
+        return (
+            f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes}){failed}{_also(self.note)}"
+        )
 
     def __eq__(self, other: object) -> bool:
         """Equal numbers; those of a `WriteResult`, which compactions returned before, have no `removed_bytes`."""

@@ -19,8 +19,11 @@ from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
+from lakescan.write.parquet import GROUP_ROWS
 from lakescan.write.partitioned_writer import new_write_id, remove_written, write_rows
 from lakescan.write.table_writes import TableWrites, WrittenFile
+
+_SHARED_ROWS = 1 << 18  # of a row group
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,10 @@ class _Rewrite:
     without: Predicate | None
     change: str | None
     equality: EqualityDeletes | None = None
+    group_rows: int = GROUP_ROWS
 
     def __call__(self, group: TaskGroup) -> list[WrittenFile]:
-        return write_rows(self.writes, self._rows(group), self.write_id)
+        return write_rows(self.writes, self._rows(group), self.write_id, self.group_rows)
 
     def _rows(self, group: TaskGroup) -> Iterator[pa.RecordBatch]:
         schema = self.context.table_schema
@@ -72,7 +76,9 @@ def rewrite_rows(
         size = min(size, max(least_size, share))
     groups, write_id = groups_by_partition(plan, size), new_write_id()
     local_deletes = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
-    work = _Rewrite(writes, context, write_id, without, change, local_deletes)
+    # Threads of one process hold a row group each: where they share the work, these are smaller.
+    group_rows = _SHARED_ROWS if executor is None and least_size is not None else GROUP_ROWS
+    work = _Rewrite(writes, context, write_id, without, change, local_deletes, group_rows)
     try:
         return [file for files in (executor or LOCAL).map(work, groups) for file in files]
     except BaseException:

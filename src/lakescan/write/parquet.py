@@ -13,7 +13,7 @@ from lakescan.write.dictionaries import dictionary_columns
 from lakescan.write.statistics import FileStatistics, Leaf, count_nans
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
-_ROWS = 1 << 20  # maximum per row group
+GROUP_ROWS = 1 << 20  # maximum per row group
 _NO_LIMIT = 1 << 62
 
 
@@ -27,7 +27,9 @@ class PartitionWriter:
         schema: pa.Schema,
         leaves: Sequence[Leaf],
         new_name: Callable[[], str],
+        group_rows: int = GROUP_ROWS,
     ) -> None:
+        self._group_rows = group_rows
         self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
         self._nans = [0] * len(leaves)  # of the open file
         self._kept: list[pa.RecordBatch] = []
@@ -48,7 +50,7 @@ class PartitionWriter:
             self._end()
             rows = rows.slice(room)
         self._take(rows)
-        if self._rows >= _ROWS or self.kept_bytes >= self._writes.target_size:
+        if self._rows >= self._group_rows or self.kept_bytes >= self._writes.target_size:
             self.flush()
 
     def _room(self) -> int:
@@ -70,7 +72,7 @@ class PartitionWriter:
         self._nans = [old + new for old, new in zip(self._nans, count_nans(table, self._leaves), strict=True)]
         ordered = self._writes.in_order(table)
         with storage_boundary("written", self._location, passing=pa.ArrowException):
-            writer.write_table(ordered, row_group_size=_ROWS)
+            writer.write_table(ordered, row_group_size=self._group_rows)
             size = sink.tell()
         self._written += self._rows
         self._kept, self._rows, self.kept_bytes = [], 0, 0

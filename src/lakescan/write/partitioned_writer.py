@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.write.conform import Fit, renamed
-from lakescan.write.parquet import PartitionWriter
+from lakescan.write.parquet import GROUP_ROWS, PartitionWriter
 from lakescan.write.partition_key import by_partition, identity
 from lakescan.write.statistics import leaves_of
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
@@ -30,12 +30,15 @@ def remove_written(writes: TableWrites, write_id: str) -> Sequence[str]:
     return writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
 
 
-def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str) -> list[WrittenFile]:
+def write_rows(
+    writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, group_rows: int = GROUP_ROWS
+) -> list[WrittenFile]:
     """Write rows of any partitions, in any order; the name of each file contains `write_id`.
 
-    Raises `SchemaMismatch` if the rows do not fit the table.
+    `group_rows` is the most that a row group has: its rows are held until it is written. Raises `SchemaMismatch` if the
+    rows do not fit the table.
     """
-    writer = PartitionedWriter(writes, write_id)
+    writer = PartitionedWriter(writes, write_id, group_rows)
     try:
         for batch in batches:
             writer.write(batch)
@@ -48,8 +51,8 @@ def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id:
 class PartitionedWriter:
     """Writes batches of rows of any partitions, one after the other; `close` or `undo` ends it."""
 
-    def __init__(self, writes: TableWrites, write_id: str) -> None:
-        self._writes = writes
+    def __init__(self, writes: TableWrites, write_id: str, group_rows: int = GROUP_ROWS) -> None:
+        self._writes, self._group_rows = writes, group_rows
         self._fit: tuple[pa.Schema, Fit] | None = None
         columns = writes.file_columns()
         if not columns:  # a file without columns would have no rows
@@ -102,6 +105,6 @@ class PartitionedWriter:
             if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
                 oldest = next(iter(self._open))
                 self._done += self._open.pop(oldest).close()
-            writer = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name)
+            writer = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name, self._group_rows)
         self._open[exact] = writer
         return writer
