@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.support.rows import differences
 
@@ -109,3 +110,6 @@ def test_rows_of_evolved_columns_are_changed_and_written_again(jvm: Any, made: s
     assert "as Parquet" in note
     assert formats(jvm) == {"PARQUET"}
     check(jvm, left)
+    wide = pa.table({"id": [900], "words": ["new"], "added": [{"by": "append"}]})
+    lakescan.table(NAME).append(wide, merge_schema=True)  # schema and snapshot in one commit of the REST catalog
+    check(jvm, left + 1)

@@ -38,7 +38,7 @@ class WriteResult(_Result):
     rows: int
     bytes: int
     removed_files: int = 0
-    note: str = field(default="", kw_only=True)
+    note: str = field(default="", kw_only=True, hash=False)
 
     def __str__(self) -> str:
         if not self.files and not self.removed_files:
@@ -119,7 +119,7 @@ class ChangeResult(_Result):
     removed_files: int = 0
     delete_files: int = 0
     bytes: int = 0
-    note: str = field(default="", kw_only=True)
+    note: str = field(default="", kw_only=True, hash=False)
 
     def __str__(self) -> str:
         rows = [

@@ -48,7 +48,7 @@ def cast(each: Typed, kind: t.Type) -> Typed:
     if kind == t.STRING:
         return _to_text(each)
     match each.type, kind:
-        case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BYTE | t.SHORT | t.INT | t.LONG) if not is_rounded(each.type):
+        case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BYTE | t.SHORT | t.INT | t.LONG):
             return _whole(each, kind, "CAST")
         case (t.DOUBLE | t.Decimal(), t.FLOAT):
             return _to_float(each)
@@ -57,7 +57,9 @@ def cast(each: Typed, kind: t.Type) -> Typed:
         case (t.DOUBLE | t.FLOAT, t.Decimal()):
             other = f"isnan({each.sql}) OR isinf({each.sql})"
             digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # of FLOAT, too: all those of its double
-            return _plain(f"CASE WHEN {other} THEN NULL ELSE {digits} END", kind)
+            if kind.precision == kind.scale < MOST_DIGITS:  # DuckDB wants room for the digit of 1e-10
+                digits = _plain(digits, t.Decimal(kind.precision + 1, kind.scale)).sql
+            return Typed(f"CASE WHEN {other} THEN NULL ELSE {_plain(digits, kind).sql} END", kind, True)
         case (t.Timestamp(zoned=True), t.LONG):
             micros = f"epoch_us({each.sql})"
             return _plain(f"({micros} - (({micros} % 1000000) + 1000000) % 1000000) // 1000000", kind)
@@ -78,7 +80,7 @@ def tried(each: Typed, kind: t.Type) -> Typed:
     if each.type == t.STRING:
         return _tried_text(each, kind)
     is_exact = each.type in t.INTEGRAL or isinstance(each.type, t.Decimal)
-    if kind in t.INTEGRAL and (is_exact or each.type in t.FLOATING) and not is_rounded(each.type):
+    if kind in t.INTEGRAL and (is_exact or each.type in t.FLOATING):
         if each.type not in t.INTEGRAL:
             return _whole(each, kind, "TRY_CAST")
         return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
@@ -116,7 +118,8 @@ def _whole(each: Typed, kind: t.Type, word: str) -> Typed:
             sql = f"CASE WHEN {each.sql} = 9223372036854775808e0 THEN 9223372036854775807 ELSE {sql} END"
         return Typed(sql, kind, each.raises or word == "CAST")
     assert isinstance(each.type, t.Decimal)
-    if kind == t.LONG or each.type.scale == 0 or each.type.precision <= _DIGITS_OF_LONGS:
+    is_exact = not is_rounded(each.type) if kind == t.LONG else each.type.precision <= _DIGITS_OF_LONGS
+    if is_exact or each.type.scale == 0:
         return Typed(sql, kind, each.raises or word == "CAST")
     same = f"({each.sql}) IS NULL OR trunc(CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)) = trunc({each.sql})"
     return evaluated_if(same, sql, kind, f"a cast to {kind} of the decimal", each.sql)
