@@ -29,6 +29,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.options.read import ReadOptions
 from lakescan.planning.candidates import Candidates, concatenated
+from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.read_properties import ReadProperties
@@ -54,13 +55,17 @@ class PlansMade:
     def __reduce__(self) -> tuple[type[PlansMade], tuple[()]]:
         return PlansMade, ()
 
-    def of(self, spec: ScanSpec, make: Callable[[], ScanPlan]) -> ScanPlan:
-        """Return the plan of a spec, whatever it is packed for, with at least the statistics that it asks for."""
+    def of(self, spec: ScanSpec, make: Callable[[ScanSpec], ScanPlan]) -> ScanPlan:
+        """Return the plan of a spec, with at least the statistics and deletes that it asks for; packed in any way."""
+        if spec.prunes_deletes:
+            whole = self.of(replace(spec, prunes_deletes=False), make)
+            if not pc.any(pc.equal(whole.table.deletes["kind"], DeleteKind.EQUALITY.value)).as_py():
+                return whole
         plain = replace(spec, stats_of=())
         for other, plan in self._made:
             if set(spec.stats_of) <= set(other.stats_of) and replace(other, stats_of=()) == plain:
                 return plan
-        plan = make()
+        plan = make(spec)
         self._made.append((spec, plan))
         return plan
 
@@ -273,7 +278,7 @@ class ScanSpec:
     def plan(self, parallelism: int | None = None) -> ScanPlan:
         """Plan the scan; see `Scan.plan`."""
         if self.plans is not None:
-            return self.plans.of(self, lambda: replace(self, plans=None).plan(parallelism))
+            return self.plans.of(self, lambda spec: replace(spec, plans=None).plan(parallelism))
         started = perf_counter()
         metrics = ScanMetrics()
         plan = self._plan(concatenated(list(self._candidates(metrics))), metrics, parallelism)
