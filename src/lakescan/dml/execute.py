@@ -28,8 +28,9 @@ from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.query.given_frames import arrow_table
-from lakescan.query.lazy import Joins, Query, check_microseconds, columns_of, most_rows, query, scan_of
+from lakescan.query.lazy import Joins, Query, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
+from lakescan.query.nanoseconds import as_microseconds
 from lakescan.scan import Scan
 from lakescan.scan_spec import PlansMade, ScanSpec
 from lakescan.table import Table
@@ -325,6 +326,9 @@ def change(
         )
         return result
     frames = {name: read_again(name, frame) for name, frame in frames.items()}
+    for name, frame in frames.items():
+        if isinstance(frame, pa.Table):
+            as_microseconds(frame, "the source" if name == SOURCE else name)
     one = Change(target, statement, given=given)
     if isinstance(statement, Delete) and not arguments:
         quick = delete_by_filter(one, executor, of_sql=of_sql)
@@ -344,7 +348,6 @@ def change(
     text = selecting.query().text
     with in_own_words(one.statement, text, target.writes.schema.names):
         raw = run(text)
-        check_microseconds(raw, {SOURCE: "the source"})
         types = [kind for _, kind in columns_of(raw)]
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records

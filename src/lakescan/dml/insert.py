@@ -21,7 +21,7 @@ from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, near
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.grammar.text import tokens
 from lakescan.options.write import WriteOptions
-from lakescan.query.lazy import Query, check_microseconds, columns_of, query, reads
+from lakescan.query.lazy import Query, columns_of, query, reads
 from lakescan.scan_spec import as_predicate
 from lakescan.transaction.base import Target
 from lakescan.transaction.into import append_rows, overwrite_rows
@@ -232,7 +232,6 @@ def insert(
 
     def written(one: Insertion) -> WriteResult:
         asked = run(one.query)
-        check_microseconds(asked)
         columns = columns_of(asked)
         kinds = [columns_of(run(f"SELECT {text} AS v"))[0][1] for text in one.partition.values()]
         outputs = one.outputs(columns, kinds, ansi=True)

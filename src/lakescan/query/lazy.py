@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -453,15 +452,6 @@ def most_rows(query: Query, besides: str) -> int:
     scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
     planned = [spec.plan().report.records or 0 for spec in scans]
     return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
-
-
-def check_microseconds(query: Query, shown: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise `SchemaMismatch` if a frame of a statement has times that are not whole microseconds.
-
-    `shown` are names of frames for messages.
-    """
-    for name, frame in query._frames.items():
-        as_microseconds(frame, shown.get(name, name))
 
 
 def reads(query: Query, location: str) -> bool:
