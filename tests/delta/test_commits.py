@@ -99,7 +99,7 @@ def overwrite(target: Target) -> None:
 
 def adds_column(target: Target) -> None:
     new = target.writes.columns_for(pa.schema([("more", pa.int64())]))
-    target.with_columns(TableDefinition(numbered(new)))
+    target.with_columns(TableDefinition(numbered(new))).commit_columns()
 
 
 WRITES: dict[str, Write] = {
