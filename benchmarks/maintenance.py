@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import lakescan
 from benchmarks.data import FOLDER
 from benchmarks.jvm import PYTHON, jvm
@@ -72,12 +74,12 @@ def run(rows: int, runs: int) -> str:
         folder = (FOLDER / "maintenance").absolute()
         shutil.rmtree(folder, ignore_errors=True)
         name = _table(folder, files)
-        if PYTHON.exists():
-            lines.append(_line(files, "dry run", "Iceberg (JVM)", _of_jvm(folder, name, files // _ORPHANS)))
         for where in ("process", "Spark"):
             lines.append(_line(files, "dry run", where, _work(folder, name, where, "dry run", files // _ORPHANS)))
+        if PYTHON.exists():
+            lines.append(_line(files, "dry run", "Iceberg (JVM)", _of_jvm(folder, name, files // _ORPHANS)))
         lines.append(_line(files, "remove", "Spark", _work(folder, name, "Spark", "remove", files // _ORPHANS)))
-        lakescan.table(name).overwrite({"id": [1]})
+        lakescan.table(name).overwrite(pa.table({"id": [1]}))
         lines.append(_line(files, "expire", "process", _work(folder, name, "process", "expire", files)))
         shutil.rmtree(folder, ignore_errors=True)
     return "\n".join(lines)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.executors import PlanningExecutor
+from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.health import MaintainResult, Step, TableHealth, maintain, measured
 from lakescan.health.findings import COMPACTION
 from lakescan.scan import Scan
@@ -102,10 +102,11 @@ class TableMaintenance:
         """Do the maintenance that the table needs by its health and its properties.
 
         In this order, each only if there is something to do: `convert_equality_deletes`, `compact` (with Iceberg's
-        defaults: 5 files or 30% deleted rows at least), `rewrite_position_deletes`, `rewrite_manifests`, `checkpoint`,
-        `expire_snapshots` by the properties `history.expire.*`, with the files that only expired snapshots had, and
-        `remove_orphans` of the format's default age. A step that fails does not keep the others from running: look at
-        `failed` of the result. Running it again does what is left.
+        defaults: 5 files or 30% deleted rows at least; along the columns that a table is clustered by),
+        `rewrite_position_deletes`, `rewrite_manifests`, `checkpoint`, `expire_snapshots` by the properties
+        `history.expire.*`, with the files that only expired snapshots had, and `remove_orphans` of the format's default
+        age. A step that fails does not keep the others from running: look at `failed` of the result. Running it again
+        does what is left.
 
         Args:
             dry_run: Only say what would be done.
@@ -127,6 +128,16 @@ class TableMaintenance:
         return maintained(self, dry_run=dry_run, skip=skip, executor=executor)
 
 
+def _compacted(table: Maintained, executor: PlanningExecutor | None, options: Mapping[str, Any]) -> Any:
+    """Compact small files; of a clustered table, their rows along its columns. Files that are large enough stay."""
+    columns = table.health().clustering
+    if not columns:
+        return table.compact(executor=executor, **options)
+    sorting = executor if isinstance(executor, ExchangingExecutor) else None  # others would share memory
+    clustered = {"strategy": "zorder", "zorder_by": list(columns), "rewrite_all": False}
+    return table.compact(executor=sorting, **options, **clustered)
+
+
 def maintained(
     table: Maintained,
     *,
@@ -142,7 +153,7 @@ def maintained(
     }
     steps = (
         Step("convert_equality_deletes", partial(table.convert_equality_deletes, executor=executor)),
-        Step("compact", partial(table.compact, executor=executor, **options)),
+        Step("compact", partial(_compacted, table, executor, options)),
         Step("rewrite_position_deletes", table.rewrite_position_deletes),
         Step("rewrite_manifests", table.rewrite_manifests),
         Step("checkpoint", table.checkpoint),

@@ -194,3 +194,31 @@ def test_names_are_escaped_and_the_page_fits_a_narrow_screen(local: lakescan.Cat
     for each in shapes.of("section, .finding, pre, svg"):
         assert each.x >= 0
         assert each.x + each.width <= shapes.width
+
+
+def test_small_files_and_files_with_many_deletes_are_told_apart(local: lakescan.Catalog) -> None:
+    made = local.create_table("db.t", "id BIGINT, part STRING", properties={"write.delete.mode": "merge-on-read"})
+    made.append(rows(*((number, "a") for number in range(10))))
+    now().delete("id < 4")
+    (finding,) = (each for each in now().health().findings if each.step == "compact")
+    assert (finding.name, finding.what) == ("deletes", "1 file has 30% deleted rows or more")
+    for number in range(5):
+        now().append(rows((number, "b")))
+    (finding,) = (each for each in now().health().findings if each.step == "compact")
+    assert finding.name == "small files and deletes"
+    assert finding.what.startswith("5 small files (")
+    assert finding.what.endswith(" on average) could be fewer; 1 file has 30% deleted rows or more")
+
+
+def test_a_clustered_table_is_compacted_along_its_columns(local: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE local.db.t (id BIGINT, part STRING) USING delta CLUSTER BY (part)")
+    for number in range(5):
+        now().append(rows((number, "b"), (number, "a")))
+    assert now().health().clustering == ("part",)
+    assert now().health().to_dict()["clustering"] == ["part"]
+    (finding,) = now().health().findings
+    assert "zorder_by=['part'], rewrite_all=False" in finding.python
+    assert "--zorder-by part -o rewrite-all=false" in finding.shell
+    assert not now().maintain(skip=["remove_orphans"]).failed
+    assert now().scan().to_arrow()["part"].to_pylist() == ["a"] * 5 + ["b"] * 5
+    assert now().health().is_healthy

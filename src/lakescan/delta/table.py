@@ -466,7 +466,10 @@ class DeltaTable:
 
     def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
         """What the log says; lists all of it."""
-        return metadata_facts(self.version_of(snapshot), self._listing, files, self.storage, now)
+        version = self.version_of(snapshot)
+        clustering = clustering_columns(self._log.domain(version.segment, CLUSTERING), snapshot.schema)
+        facts = metadata_facts(version, self._listing, files, self.storage, now)
+        return replace(facts, clustering=tuple(clustering))
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The data files of a version, or of changes, that partition values and statistics do not prune."""

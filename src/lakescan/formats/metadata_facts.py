@@ -64,6 +64,7 @@ class MetadataFacts:
     - `manifests`, `log`: the one that the format has.
     - `rewritable_deletes`: how many files of position deletes a rewrite would replace, and their bytes.
     - `owns_files`: whether files may be removed at all.
+    - `clustering`: the columns that the table is clustered by; none if it is not.
     """
 
     target_file_size: int
@@ -73,3 +74,4 @@ class MetadataFacts:
     log: LogFacts | None = None
     rewritable_deletes: tuple[int, int] = (0, 0)
     owns_files: bool = True
+    clustering: tuple[str, ...] = ()

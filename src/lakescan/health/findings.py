@@ -28,7 +28,7 @@ def findings_of(health: TableHealth, files: FileTable, facts: MetadataFacts) -> 
     name = shlex.quote(health.table)
     return (
         *_equality_deletes(name, health, files),
-        *_compaction(name, health, files),
+        *_compaction(name, health, files, facts),
         *_position_deletes(name, facts),
         *_manifests(name, facts),
         *_checkpoint(name, facts),
@@ -54,23 +54,39 @@ def _equality_deletes(name: str, health: TableHealth, files: FileTable) -> Itera
         )
 
 
-def _compaction(name: str, health: TableHealth, files: FileTable) -> Iterator[Finding]:
+def _compaction(name: str, health: TableHealth, files: FileTable, facts: MetadataFacts) -> Iterator[Finding]:
     """What a compaction would rewrite, by its own rules."""
     if not health.files:
         return
-    chosen = Thresholds.of(COMPACTION, health.target_file_size).groups(files) >= 0
+    rules = Thresholds.of(COMPACTION, health.target_file_size)
+    chosen = rules.groups(files) >= 0
     if chosen.any():
+        deleted = int((chosen & rules.have_deletes(files)).sum())
         sizes = pc.fill_null(files.files["size"], 0).to_numpy()
         number, size = int(chosen.sum()), int(sizes[chosen].sum())
-        average = human_bytes(size / number)
+        what = list[str]()
+        if deleted < number:
+            average = human_bytes(sizes[chosen & ~rules.have_deletes(files)].mean())
+            what.append(f"{counted(number - deleted, 'small file')} ({average} on average) could be fewer")
+        if deleted:
+            rows = f"{COMPACTION.delete_ratio_threshold:.0%}"
+            what.append(f"{counted(deleted, 'file')} {'has' if deleted == 1 else 'have'} {rows} deleted rows or more")
+        names = [*(["small files"] if deleted < number else []), *(["deletes"] if deleted else [])]
+        python, shell = _COMPACT_PYTHON, _COMPACT_SHELL
+        if facts.clustering:
+            columns = ",".join(facts.clustering)
+            python = python.replace(
+                "(", f'(strategy="zorder", zorder_by={list(facts.clustering)!r}, rewrite_all=False, ', 1
+            )
+            shell = f"--zorder-by {shlex.quote(columns)} -o rewrite-all=false {shell}"
         yield Finding(
-            "small files and deletes" if health.files_with_deletes else "small files",
-            f"{counted(number, 'file')} of {average} on average would be fewer and larger, or have many deleted rows",
+            " and ".join(names),
+            "; ".join(what),
             number,
             size,
             False,
-            _COMPACT_PYTHON,
-            f"lakescan compact {name} {_COMPACT_SHELL}",
+            python,
+            f"lakescan compact {name} {shell}",
             "compact",
         )
 

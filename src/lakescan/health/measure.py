@@ -76,6 +76,7 @@ class _Measured:
             "expirable": kept.expirable,
             "retained_files": kept.files,
             "retained_bytes": kept.bytes,
+            "clustering": facts.clustering,
             "orphans": None if self.orphans is None else len(self.orphans),
             "orphan_bytes": None if self.orphans is None else self.orphans.bytes,
         }

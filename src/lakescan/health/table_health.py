@@ -104,6 +104,7 @@ class TableHealth:
         expirable: How many snapshots expire now by the table's properties (Iceberg).
         retained_files: How many files only older snapshots or versions need, as far as the metadata says.
         retained_bytes: Their size.
+        clustering: The columns that the table is clustered by (Delta).
         orphans: How many files nothing references; None if they were not asked for.
         orphan_bytes: Their size.
         findings: What is worth mending, in the order in which `Table.maintain` does it.
@@ -147,6 +148,7 @@ class TableHealth:
     expirable: int
     retained_files: int
     retained_bytes: int
+    clustering: tuple[str, ...]
     orphans: int | None
     orphan_bytes: int | None
     findings: tuple[Finding, ...]
@@ -221,7 +223,7 @@ class TableHealth:
         kept = f"{counted(self.snapshots, word)}{since}"
         if self.retained_files:
             files = f"{counted(self.retained_files, 'file')} ({human_bytes(self.retained_bytes)})"
-            kept += f"; older ones keep {files} that the current state has no more"
+            kept += f"; those before the current one keep {files} that it has no more"
         if self.orphans is None:
             return (kept,)
         size = f" ({human_bytes(self.orphan_bytes or 0)})" if self.orphans else ""
@@ -280,5 +282,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, pa.Table):
         return value.to_pylist()
     if isinstance(value, tuple):
-        return [{field.name: getattr(each, field.name) for field in fields(each)} for each in value]
+        return [
+            each if isinstance(each, str) else {field.name: getattr(each, field.name) for field in fields(each)}
+            for each in value
+        ]
     return value.isoformat() if isinstance(value, datetime) else value

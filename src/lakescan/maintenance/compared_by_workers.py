@@ -59,6 +59,10 @@ class Compared:
 class Rows(Protocol):
     """What a worker reads, as rows (`_ROWS`): candidates for removal, or files that are named. Pickled for workers."""
 
+    @property
+    def count(self) -> int:
+        """About how many rows there are."""
+
     def rows(self) -> Iterator[pa.Table]:
         """The rows, in chunks."""
 
@@ -69,6 +73,11 @@ class InFolders:
 
     search: FolderSearch
     found: Found
+
+    @property
+    def count(self) -> int:
+        """As many as files were listed, at most."""
+        return self.found.count
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
@@ -82,6 +91,11 @@ class InTable:
 
     files: pa.Table
 
+    @property
+    def count(self) -> int:
+        """As many as files."""
+        return int(self.files.num_rows)
+
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
         yield _rows(self.files["location"], size=self.files["size"])
@@ -93,6 +107,11 @@ class OfSnapshots:
 
     part: FilesPart
     owned: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """As many as a share has: a part is some manifests."""
+        return _SHARE
 
     def rows(self) -> Iterator[pa.Table]:
         """They have kinds, and no sizes."""
@@ -106,6 +125,11 @@ class NamedBy:
     """The files that a part of the metadata names."""
 
     part: NamedPart
+
+    @property
+    def count(self) -> int:
+        """As many as a share has, unless they are known: a part is some manifests, or a part of a log."""
+        return len(self.part.chunk) if isinstance(self.part, Known) else _SHARE
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
@@ -246,10 +270,10 @@ def unnamed_by_workers(
     """
     storage, before = target.storage, target.reopened()
     parts: list[NamedPart] = [*before.parts_in_use(since, metadata), *elsewhere]
-    names = sum(len(each.chunk) if isinstance(each, Known) else _SHARE for each in parts)
-    count = min(_MOST_SHARES, max(8, names // _SHARE, len(candidates) // 4))
+    named = [NamedBy(each) for each in parts]
+    items: list[Rows] = [*candidates, *named]
+    count = min(_MOST_SHARES, max(8, sum(each.count for each in items) // _SHARE))
     comparison = Comparison(storage, count)
-    items: list[Rows] = [*candidates, *map(NamedBy, parts)]
     empty = pa.table([[], [], []], schema=pa.schema([_ROWS.field(n) for n in ("location", "size", "kind")]))
     found = [empty]
     for result in executor.exchange(comparison.split, items, comparison.take, count):
@@ -257,7 +281,7 @@ def unnamed_by_workers(
             raise UnsupportedFeature(*result.unclear)
         found.append(result.orphans)
     whole = pa.concat_tables(found).combine_chunks()
-    whole = whole.filter(not_linked(storage, _one(whole), parts, names, executor))
+    whole = whole.filter(not_linked(storage, _one(whole), parts, sum(each.count for each in named), executor))
     whole = whole.filter(unnamed_by_name(storage, _one(whole), _named_since(before, since, metadata)))
     return whole.sort_by("location")
 

@@ -65,7 +65,7 @@ class Thresholds:
     def groups(self, table: FileTable) -> np.ndarray:
         """Return the group number of each file, -1 for a file that stays. The files of a group have one partition."""
         sizes = pc.fill_null(table.files["size"], 0).to_numpy()
-        deleted, large = self._has_deletes(table), self._is_large(sizes)
+        deleted, large = self.have_deletes(table), self._is_large(sizes)
         chosen = deleted | large | (self.by_size & (sizes < self.smallest))
         if self.everything:
             chosen = np.ones(len(table), dtype=bool)
@@ -86,7 +86,7 @@ class Thresholds:
         result: np.ndarray = sizes > self.largest
         return result
 
-    def _has_deletes(self, table: FileTable) -> np.ndarray:
+    def have_deletes(self, table: FileTable) -> np.ndarray:
         """Whether files have too many deletes, or too many deleted rows."""
         counts = table.references.counts
         many: np.ndarray = np.zeros(len(table), dtype=bool) if self.deletes is None else counts >= self.deletes

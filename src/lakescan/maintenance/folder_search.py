@@ -36,12 +36,14 @@ class Found:
     """What a first look at some folders has found.
 
     - `tables`: the locations of other tables; `metadata`: the metadata files in the table's own metadata folder.
+    - `count`: how many files were listed.
     - `files`: a local file with what was listed; None where workers cannot hand it on.
     """
 
     folders: tuple[Folder, ...]
     tables: frozenset[str]
     metadata: tuple[FileEntry, ...]
+    count: int
     files: str | None = None
 
 
@@ -69,9 +71,10 @@ class FolderSearch:
         """List folders for other tables, and the table's own metadata files."""
         listing, tables, metadata = self._listing, set[str](), list[FileEntry]()
         path = None if self.kept_in is None else str(Path(self.kept_in, f"{uuid4()}.arrow"))
-        writer = None if path is None else pa.ipc.new_file(path, LISTED)
+        count, writer = 0, None if path is None else pa.ipc.new_file(path, LISTED)
         try:
             for part in self._files(folders):
+                count += part.num_rows
                 tables |= listing.other_tables(part)
                 metadata += listing.metadata_files(part)
                 if writer is not None:
@@ -79,7 +82,7 @@ class FolderSearch:
         finally:
             if writer is not None:
                 writer.close()
-        return Found(folders, frozenset(tables), tuple(metadata), path)
+        return Found(folders, frozenset(tables), tuple(metadata), count, path)
 
     def candidates(self, found: Found) -> Iterator[pa.Table]:
         """The candidates of these folders (`LISTED`), in parts."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lakescan.spark.session import parallelism
 from lakescan.spark.workers import use_this_python
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ R = TypeVar("R")
 
 _ITEMS, _SHARES = "number long, data binary", "share long, data binary"
 _ITEM_COLUMNS, _SHARE_COLUMNS = ["number", "data"], ["share", "data"]
+_TASKS, _TASKS_A_SLOT = 16, 8
 MIN_BYTES = 128 * 2**20
 
 
@@ -39,7 +41,7 @@ class SparkExecutor:
 
         Args:
             work: What is called for each item, on the workers; it and the items are pickled.
-            items: One task each.
+            items: What is worked on; many of them share tasks of Spark's, one after the other.
 
         Returns:
             The results, in the order of the items.
@@ -71,7 +73,7 @@ class SparkExecutor:
 
         Args:
             split: Makes pairs of a number and a table from an item, on the workers.
-            items: One task each.
+            items: What is worked on.
             merge: Makes a result from all tables of one number, on the workers.
 
         Returns:
@@ -105,7 +107,7 @@ class SparkExecutor:
 
         Args:
             split: Makes pairs of a share's number and a table from an item, on the workers.
-            items: One task each.
+            items: What is worked on.
             take: Makes a result from the tables of one share, on the workers. It takes all of them.
             shares: How many shares there are, numbered from 0.
 
@@ -130,13 +132,15 @@ class SparkExecutor:
                 yield pickle.loads(value.as_py())
 
     def _distributed(self, items: Iterable[Any]) -> DataFrame | None:
-        """The pickled items as rows, spread over as many Spark partitions; None without items."""
+        """The pickled items as rows, spread over as many Spark partitions, or some each; None without items."""
         packed = [pickle.dumps(item, protocol=5) for item in items]
         if not packed:
             return None
         use_this_python(self._spark)
         table = pa.table([pa.array(range(len(packed)), pa.int64()), pa.array(packed, pa.binary())], _ITEM_COLUMNS)
-        return self._spark.createDataFrame(table).repartition(len(packed))
+        # A task costs some 50 ms: small items share tasks, several of them for each that runs at a time.
+        tasks = max(_TASKS, _TASKS_A_SLOT * parallelism(self._spark))
+        return self._spark.createDataFrame(table).repartition(min(len(packed), tasks))
 
 
 def _splitting(split: Callable[[Any], Iterable[tuple[int, pa.Table]]]) -> Any:
