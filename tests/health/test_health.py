@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import lakescan
+from lakescan.health.findings import coarser
 from tests.support.browser import drawn
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import Make, now, rows
@@ -222,3 +226,33 @@ def test_a_clustered_table_is_compacted_along_its_columns(local: lakescan.Catalo
     assert not now().maintain(skip=["remove_orphans"]).failed
     assert now().scan().to_arrow()["part"].to_pylist() == ["a"] * 5 + ["b"] * 5
     assert now().health().is_healthy
+
+
+def test_advice_on_partitions_names_the_fields_of_the_table(local: lakescan.Catalog) -> None:
+    days = ["day"]
+    assert [coarser(each, days) for each in ("hour(ts)", "day(ts)", "month(ts)", "year(ts)", "bucket(16, id)")] == [
+        "days(ts)",
+        "months(ts)",
+        "years(ts)",
+        "",
+        "",
+    ]
+    assert (coarser("day", ["day"]), coarser("part", ["day"])) == ("months(day)", "bucket(16, part)")
+    many = pa.table({"id": range(100), "day": [date(2026, 1, 1) + timedelta(n) for n in range(100)]})
+    for format, advice in (
+        ("iceberg", "REPLACE PARTITION FIELD day WITH months(day)"),
+        ("delta", "CREATE TABLE NEW_TABLE USING delta CLUSTER BY (COLUMN) AS SELECT * FROM local.db.delta"),
+    ):
+        table = local.create_table(f"db.{format}", "id BIGINT, day DATE", format=format, partition_by=["day"])
+        table.append(many)
+        (found,) = local.load_table(f"db.{format}").health().findings
+        assert (found.name, advice in found.shell) == ("partitions", True)
+    change = local.load_table("db.iceberg").health().findings[0].shell.split('"')[1]
+    lakescan.sql(change)
+    assert local.load_table("db.iceberg").partitioning == "month(day)"
+
+
+def test_a_table_that_does_not_own_its_files_is_maintained_without_removing_any(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", properties={"gc.enabled": "false"}).append(rows((1, "a")))
+    assert "its files are not removed, since gc.enabled is not true" in str(now().health())
+    assert now().maintain().steps == ()

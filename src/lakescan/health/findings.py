@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow.compute as pc
 
@@ -23,8 +24,13 @@ _FEW, _MANY = 4, 100  # partitions: with fewer, skew or small ones say nothing
 _TINY = 1 / 16  # of the target file size: partitions this small on average are too many
 
 
-def findings_of(health: TableHealth, files: FileTable, facts: MetadataFacts) -> tuple[Finding, ...]:
-    """The findings in the order in which they are mended."""
+def findings_of(
+    health: TableHealth, files: FileTable, facts: MetadataFacts, fields: Sequence[str], times: Collection[str]
+) -> tuple[Finding, ...]:
+    """The findings in the order in which they are mended.
+
+    `fields` are the partition fields as text, such as 'day(ts)', `times` the columns of dates and timestamps.
+    """
     name = shlex.quote(health.table)
     return (
         *_equality_deletes(name, health, files),
@@ -36,6 +42,7 @@ def findings_of(health: TableHealth, files: FileTable, facts: MetadataFacts) -> 
         *_removed_files(name, health, facts),
         *_orphans(name, health),
         *_skew(name, health),
+        *_partitions(name, health, fields, times),
     )
 
 
@@ -141,7 +148,8 @@ def _snapshots(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator
     if health.expirable and facts.owns_files:
         yield Finding(
             "snapshots",
-            f"{counted(health.expirable, 'snapshot')} of {health.snapshots:,} can expire by the table's properties",
+            f"{counted(health.expirable, 'snapshot')} of {health.snapshots:,} can expire by the table's properties, "
+            "with their manifests",
             facts.kept.removable_files,
             facts.kept.removable_bytes,
             True,
@@ -185,22 +193,50 @@ def _orphans(name: str, health: TableHealth) -> Iterator[Finding]:
 def _skew(name: str, health: TableHealth) -> Iterator[Finding]:
     count = health.partition_count
     if count >= _FEW and health.largest_partition > 0.5 and health.bytes > 4 * health.target_file_size:
-        yield Finding(
+        what = f"one of {count:,} partitions has {health.largest_partition:.0%} of the bytes"
+        yield _advice(
             "skew",
-            f"one of {count:,} partitions has {health.largest_partition:.0%} of the bytes: divide it by another field",
-            0,
-            0,
-            False,
+            what if health.manifests is None else f"{what}: divide it by another field",
+            name,
+            health,
             "table.alter().add_partition_field('bucket(16, COLUMN)').commit()",
-            f'lakescan sql "ALTER TABLE {name} ADD PARTITION FIELD bucket(16, COLUMN)"',
+            "ADD PARTITION FIELD bucket(16, COLUMN)",
         )
+
+
+def _partitions(name: str, health: TableHealth, fields: Sequence[str], times: Collection[str]) -> Iterator[Finding]:
+    count = health.partition_count
     if count >= _MANY and health.bytes / count < _TINY * health.target_file_size:
-        yield Finding(
+        what = f"{count:,} partitions have {human_bytes(health.bytes / count)} on average"
+        pairs = ((each, coarser(each, times)) for each in fields)
+        old, new = next(((one, other) for one, other in pairs if other), ("days(COLUMN)", "months(COLUMN)"))
+        yield _advice(
             "partitions",
-            f"{count:,} partitions have {human_bytes(health.bytes / count)} on average: a coarser field has fewer",
-            0,
-            0,
-            False,
-            "table.alter().replace_partition_field('days(COLUMN)', 'months(COLUMN)').commit()",
-            f'lakescan sql "ALTER TABLE {name} REPLACE PARTITION FIELD days(COLUMN) WITH months(COLUMN)"',
+            what if health.manifests is None else f"{what}: a coarser field has fewer",
+            name,
+            health,
+            f"table.alter().replace_partition_field({old!r}, {new!r}).commit()",
+            f"REPLACE PARTITION FIELD {old} WITH {new}",
         )
+
+
+def coarser(field: str, times: Collection[str]) -> str:
+    """A partition field with fewer values, as SQL; empty if there is none that the field itself suggests."""
+    for transform, wider in (("hour", "days"), ("day", "months"), ("month", "years")):
+        if found := re.fullmatch(rf"{transform}s?\((.+)\)", field):
+            return f"{wider}({found[1]})"
+    if "(" in field:
+        return ""
+    return f"months({field})" if field in times else f"bucket(16, {field})"
+
+
+def _advice(kind: str, what: str, name: str, health: TableHealth, python: str, change: str) -> Finding:
+    """What takes a decision of yours: another partitioning; a format whose partitions are fixed needs a new table."""
+    if health.manifests is not None:
+        return Finding(kind, what, 0, 0, False, python, f'lakescan sql "ALTER TABLE {name} {change}"')
+    source = f"delta.`{health.table}`" if "/" in health.table else health.table
+    text = f"CREATE TABLE NEW_TABLE USING delta CLUSTER BY (COLUMN) AS SELECT * FROM {source}"
+    fixed = "partitions cannot be changed, a copy that is clustered can have any columns"
+    return Finding(
+        kind, f"{what}: {fixed}", 0, 0, False, f'lakescan.sql("{text}")', f"lakescan sql {shlex.quote(text)}"
+    )

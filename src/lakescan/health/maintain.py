@@ -18,7 +18,8 @@ class Step:
     """A step of maintenance: a method of `Table` by its name, what runs it, and what tells what it would do.
 
     - `run`: does it; `look`: says what it would do, None if the finding says so.
-    - `always`: whether it is done without a finding, since metadata alone does not tell whether it is needed.
+    - `always`: whether it is done without a finding, since metadata alone does not tell whether it is needed; not for a
+      table whose files may not be removed.
     """
 
     name: str
@@ -99,9 +100,10 @@ def maintain(
     for name in skip:
         if name not in known:
             raise InvalidOption(f"there is no step {name!r} to skip.{nearest(name, known)} Steps: {', '.join(known)}")
-    findings, done = _by_step(look()), list[MaintenanceStep]()
+    health, done = look(), list[MaintenanceStep]()
+    findings = _by_step(health)
     for step in steps:
-        if step.name in skip or not (step.always or step.name in findings):
+        if step.name in skip or not (step.name in findings or (step.always and health.owns_files)):
             continue
         report(step.name)
         try:

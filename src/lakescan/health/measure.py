@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -77,11 +78,17 @@ class _Measured:
             "retained_files": kept.files,
             "retained_bytes": kept.bytes,
             "clustering": facts.clustering,
+            "owns_files": facts.owns_files,
             "orphans": None if self.orphans is None else len(self.orphans),
             "orphan_bytes": None if self.orphans is None else self.orphans.bytes,
         }
+        times = {each.name for each in snapshot.schema.fields if pa.types.is_temporal(each.type.arrow())}
         bare = TableHealth(**figures, findings=())
-        return TableHealth(**figures, findings=findings_of(bare, self.files, facts))
+        return TableHealth(**figures, findings=findings_of(bare, self.files, facts, self._fields(), times))
+
+    def _fields(self) -> list[str]:
+        """The partition fields as text; commas in parentheses do not divide them."""
+        return [each.strip() for each in re.split(r",(?![^(]*\))", self.spec.table.partitioning)]
 
     def _deletes(self) -> dict[str, int]:
         deletes = self.files.deletes

@@ -105,6 +105,7 @@ class TableHealth:
         retained_files: How many files only older snapshots or versions need, as far as the metadata says.
         retained_bytes: Their size.
         clustering: The columns that the table is clustered by (Delta).
+        owns_files: Whether files of the table may be removed; not if `gc.enabled` is false (Iceberg).
         orphans: How many files nothing references; None if they were not asked for.
         orphan_bytes: Their size.
         findings: What is worth mending, in the order in which `Table.maintain` does it.
@@ -149,6 +150,7 @@ class TableHealth:
     retained_files: int
     retained_bytes: int
     clustering: tuple[str, ...]
+    owns_files: bool
     orphans: int | None
     orphan_bytes: int | None
     findings: tuple[Finding, ...]
@@ -224,6 +226,8 @@ class TableHealth:
         if self.retained_files:
             files = f"{counted(self.retained_files, 'file')} ({human_bytes(self.retained_bytes)})"
             kept += f"; those before the current one keep {files} that it has no more"
+        if not self.owns_files:
+            kept += "; its files are not removed, since gc.enabled is not true"
         if self.orphans is None:
             return (kept,)
         size = f" ({human_bytes(self.orphan_bytes or 0)})" if self.orphans else ""
