@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lakescan
 from lakescan.storage import Storage, listed
 from lakescan.storage.key_ranges import key_ranges
 from lakescan.storage.listed import ranges_of
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
+from tests.transaction.support import rows
 
 KEYS = st.lists(st.text("ab/=01é", min_size=1, max_size=6), max_size=60, unique=True)
 
@@ -99,3 +101,17 @@ def test_a_flat_folder_of_s3_is_listed_by_ranges_of_keys(
     expected = sorted((each.location, each.size) for each in storage.walk(folder))
     parts = [part for each in ranges for part in listed.listed(storage, folder, keys=each)]
     assert sorted((row["location"], row["size"]) for part in parts for row in part.to_pylist()) == expected
+
+
+def test_orphans_in_s3_are_found_in_ranges_of_keys(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = "s3://bucket/orphans"
+    lakescan.save(rows((1, "a")), location, format="delta", storage_options=storage.options)
+    table = lakescan.table(location, storage_options=storage.options)
+    for name in ("a.parquet", "part=b/deep/z.parquet", "_hidden/x.parquet"):
+        with storage.create(f"{location}/{name}") as file:
+            file.write(b"left behind")
+    monkeypatch.setattr(listed, "_PAGE", 2)
+    found = table.remove_orphans("2100-01-01", dry_run=True)
+    assert list(found) == [f"{location}/a.parquet", f"{location}/part=b/deep/z.parquet"]
+    assert found.bytes == 22
+    assert table.health(orphans=True).orphans == 0  # younger than the retention

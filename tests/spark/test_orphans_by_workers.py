@@ -37,7 +37,7 @@ def test_statements_list_compare_and_remove_on_workers(
     table = catalog.create_table("db.t", "id BIGINT, part STRING")
     table.append(rows((1, "a")))
     catalog.load_table("db.t").overwrite(rows((2, "b")))
-    delta = lakescan.save(rows((1, "a")), str(tmp_path / "delta"), format="delta")
+    lakescan.save(rows((1, "a")), str(tmp_path / "delta"), format="delta")
     folders = folder_of(table.folder), tmp_path / "delta"
     stray(folders[0] / "data" / "stray.parquet", folders[1] / "stray.parquet")
     for each in folders:
@@ -60,4 +60,4 @@ def test_statements_list_compare_and_remove_on_workers(
     lakescan.spark.sql(spark, f"VACUUM delta.`{tmp_path / 'delta'}`").collect()
     assert exchanges
     assert not [each for folder in folders for each in folder.rglob("stray.parquet")]
-    assert (delta.refresh().count(), catalog.load_table("db.t").count()) == (1, 1)
+    assert (lakescan.table(str(tmp_path / "delta")).count(), catalog.load_table("db.t").count()) == (1, 1)
