@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from string import ascii_letters, digits
 
 Range = tuple[str, str | None]  # keys after the first (exclusive), up to the second (inclusive; None: all)
 _WANTED, _PROBES = 64, 256
+_PLAIN = "".join(sorted(f"-./={digits}_{ascii_letters}"))
 
 
 def key_ranges(
@@ -24,7 +26,7 @@ def key_ranges(
     large, whole, left = deque([prefix]), list[str](), probes
     while large and len(large) + len(whole) < wanted and left > 0:
         first = large.popleft()
-        inner, used = _divided(page, first, size)
+        inner, used = _divided(page, first, size, left)
         large += inner
         left -= used
         if not inner:
@@ -33,10 +35,10 @@ def key_ranges(
     return [(one, bounds[at + 1] if at + 1 < len(bounds) else None) for at, one in enumerate(bounds)]
 
 
-def _divided(page: Callable[[str], Sequence[str]], prefix: str, size: int) -> tuple[list[str], int]:
+def _divided(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: int) -> tuple[list[str], int]:
     """The prefixes, longer by a character or more, that have more than a page of keys; and the pages that it took."""
     found, after, used = list[str](), prefix, 0
-    while True:
+    while used < most:
         keys, used = page(after), used + 1
         mine = [key for key in keys if key.startswith(prefix) and len(key) > len(prefix)]
         if not mine or len(mine) < len(keys) or len(keys) < size:
@@ -51,6 +53,7 @@ def _divided(page: Callable[[str], Sequence[str]], prefix: str, size: int) -> tu
             after = _successor(found[-1])
         else:
             after = mine[-1][: len(prefix) + 1]  # from the last character of the page on
+    return found, used
 
 
 def _shared(one: str, other: str) -> str:
@@ -59,5 +62,6 @@ def _shared(one: str, other: str) -> str:
 
 
 def _successor(text: str) -> str:
-    """What is after all keys with a prefix, except that very key."""
-    return text[:-1] + chr(min(ord(text[-1]) + 1, 0x10FFFF))
+    """What is after all keys with a prefix, but for some with odd characters: clients encode those in what they ask."""
+    following = next((each for each in _PLAIN if each > text[-1]), None)
+    return f"{text}zzzz" if following is None else text[:-1] + following

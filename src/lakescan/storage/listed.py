@@ -146,14 +146,15 @@ def _keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
     part = _Part()
     try:
         for page in _pages(store, path, after):
-            inside = [each for each in page if until is None or each["path"] <= until]
+            until_here = [each for each in page if until is None or each["path"] <= until]
+            inside = [each for each in until_here if each["path"] > after]  # clients encode some characters of it
             part.locations += [join(folder, each["path"][len(path) + 1 :]) for each in inside]
             part.sizes += [each["size"] for each in inside]
             part.times += [_micros(each["last_modified"]) for each in inside]
             if len(part.locations) >= _ROWS:
                 yield part.table()
                 part = _Part()
-            if len(inside) < len(page):
+            if len(until_here) < len(page):
                 break
     except Exception as error:  # whatever a client raises; parts may be listed twice then
         _LOG.info("keys of %s after %r are listed by the filesystem: %s", folder, after, error)
