@@ -30,7 +30,8 @@ from lakescan.table import Table
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.imported import Import, import_files, split_columns
-from lakescan.transaction.new_tables import check_new, create_with, with_columns_of
+from lakescan.transaction.new_tables import create_with, with_columns_of
+from lakescan.transaction.open import check_new
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import rows_of
 
@@ -342,9 +343,10 @@ class Catalog(CatalogViews):
             >>> lake.create_with("shop.sales", TableDefinition(()), rows, format="delta").rows
         """
         identifier, wanted = self._identifier(name), format_named(format)
-        checked = WriteOptions.of(options or {}, wanted.name)
-        check_new(checked)
         given = rows_of(rows)
+        checked = WriteOptions.of(options or {}, wanted.name).in_session(given.session)
+        checked.check_appends()
+        check_new(checked)
         whole = with_columns_of(definition, given, wanted)
         there = self.table_exists(name)
         if there and not replace:

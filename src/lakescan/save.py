@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from lakescan.catalogs.identifiers import Identifier, location_of
-from lakescan.errors import InvalidOption, TableExists, nearest
+from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
+from lakescan.scan_spec import as_predicate
 from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.open import exists, open_target
+from lakescan.transaction.new_tables import create_with
+from lakescan.transaction.open import existing_target, exists, new_table
 from lakescan.transaction.results import WriteResult
-from lakescan.transaction.rows import rows_of
+from lakescan.transaction.rows import Rows, rows_of
 
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")
 
@@ -29,7 +32,7 @@ def save(
     properties: Mapping[str, Any] | None = None,
     **options: Unpack[WriteKeywords],
 ) -> WriteResult:
-    """Save rows in a table, which is created if it does not exist.
+    """Save rows in a table, which is created if it does not exist, in one commit with its rows: else there is none.
 
     Args:
         rows: Arrow, pandas, Polars, DuckDB, or a Spark data frame; see `Table.append`.
@@ -48,6 +51,7 @@ def save(
 
     Raises:
         TableExists: `mode` is 'error' and the table exists.
+        CreatedConcurrently: Another writer created the table meanwhile, and the rows can be read only once.
         SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.append`.
 
     Example:
@@ -65,8 +69,32 @@ def save(
             return WriteResult(0, 0, 0)
         raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
     given = rows_of(rows)
-    target = open_target(location, checked.format, checked, storage, given.schema)
-    return overwrite_rows(target, given, checked, None) if mode == "overwrite" else append_rows(target, given, checked)
+    checked = replace(checked, session=given.session)
+    while True:
+        if (target := existing_target(location, checked.format, checked, storage)) is not None:
+            if mode == "overwrite":
+                return overwrite_rows(target, given, checked, None)
+            return append_rows(target, given, checked)
+        try:
+            return _created(given, location, checked, storage, is_overwrite=mode == "overwrite")
+        except CreatedConcurrently:
+            if mode == "ignore":
+                return WriteResult(0, 0, 0)
+            if mode == "error" or not given.can_repeat:
+                raise
+
+
+def _created(
+    rows: Rows, location: str, options: WriteOptions, storage: dict[str, Any], *, is_overwrite: bool
+) -> WriteResult:
+    """Create the table with the rows, in one commit."""
+    where = options.replace_where
+    if is_overwrite:
+        options.check_overwrites(where)
+    else:
+        options.check_appends()
+    new = new_table(location, options.format, options, storage, rows.schema)
+    return create_with(new, rows, as_predicate(where) if is_overwrite and where is not None else None)
 
 
 def _as_options(properties: Mapping[str, Any] | None) -> dict[str, object]:

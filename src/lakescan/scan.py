@@ -385,6 +385,9 @@ class Scan:
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """The rows as a Spark data frame, read by Spark's workers.
 
+        Of a table with `write.wap.enabled`, a session with `spark.wap.branch` reads that branch, if the table has it
+        and the scan says no other state.
+
         Args:
             spark: A session, classic or Connect.
 
@@ -395,7 +398,7 @@ class Scan:
         Example:
             >>> scan.where("day = '2026-01-31'").to_spark(spark).groupBy("country").count()
         """
-        frame: DataFrame = engines.load("spark").frame_of(spark, self.spec)
+        frame: DataFrame = engines.load("spark").session_frame(spark, self.spec)
         return frame
 
     def to_options(self) -> dict[str, str]:

@@ -150,7 +150,7 @@ class ScanSpec:
         if len(given) != 1:
             raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
         instant = None if timestamp is None else as_moment(timestamp, self.options.time_zone)
-        return self.at(SnapshotSelector(None if version is None else as_version(version), instant, branch, tag))
+        return self.at(SnapshotSelector(None if version is None else as_version(version), instant, branch, tag=tag))
 
     def at(self, selector: SnapshotSelector) -> ScanSpec:
         """Return the spec for the snapshot that a selector selects."""
@@ -368,6 +368,7 @@ class ScanSpec:
                 "snapshot_timestamp": snapshot.timestamp,
                 "schema_id": snapshot.schema.id,
                 "words": self.table.words,
+                "named": self._selector.named if self.state is None else "",
             },
         )
 

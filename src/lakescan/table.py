@@ -28,6 +28,7 @@ from lakescan.maintenance.details import iceberg_detail
 from lakescan.notebook import table_as_html
 from lakescan.options.compact import CompactOptions
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
+from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -55,7 +56,7 @@ from lakescan.transaction.results import (
     RestoreResult,
     WriteResult,
 )
-from lakescan.transaction.rows import rows_of
+from lakescan.transaction.rows import rows_of, session_of
 from lakescan.write.row_deletes import DeleteLimits
 
 if TYPE_CHECKING:
@@ -303,9 +304,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        checked = self._checked(options)
+        given = rows_of(rows)
+        checked = replace(self._checked(options), session=given.session)
         target = self._target(checked)
-        return self._written(target, append_rows(target, rows_of(rows), checked))
+        return self._written(target, append_rows(target, given, checked))
 
     def overwrite(
         self, rows: Any, *, where: str | Predicate | None = None, **options: Unpack[WriteKeywords]
@@ -329,9 +331,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        checked = self._checked(options)
+        given = rows_of(rows)
+        checked = replace(self._checked(options), session=given.session)
         target = self._target(checked)
-        return self._written(target, overwrite_rows(target, rows_of(rows), checked, where))
+        return self._written(target, overwrite_rows(target, given, checked, where))
 
     def delete(
         self,
@@ -424,7 +427,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             ...     .execute()
         """
         self._checked(options)
-        run = partial(self.changed_by, options)
+        run = partial(self.changed_by, options, session=session_of(source))
         found: MergeBuilder = engines.load("dml").merge(run, source, on, source_alias, target_alias)
         return found
 
@@ -453,11 +456,19 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         names = [keys] if isinstance(keys, str) else keys
         mode = self._checked(options).upsert_mode
         return self.changed_by(
-            options, lambda target: engines.load("dml").upsert(target, rows, names, mode), upserts=True
+            options,
+            lambda target: engines.load("dml").upsert(target, rows, names, mode),
+            upserts=True,
+            session=session_of(rows),
         )
 
     def changed_by(
-        self, options: Mapping[str, Any], change: Callable[[Target], ChangeResult], *, upserts: bool = False
+        self,
+        options: Mapping[str, Any],
+        change: Callable[[Target], ChangeResult],
+        *,
+        upserts: bool = False,
+        session: Staging = NOT_STAGED,
     ) -> ChangeResult:
         """Change rows of the table as it is now by a function, such as one that runs a statement of SQL.
 
@@ -465,6 +476,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             options: Write options by name.
             change: What changes rows of the target that it gets, in one commit.
             upserts: Whether it upserts: only then are options of upserts taken.
+            session: How the session that runs it stages rows, where the options do not say.
 
         Returns:
             What the function returns.
@@ -477,14 +489,20 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.changed_by({}, lambda target: change(target, statement, {}))
         """
         self._checked(options).check_changes(upserts=upserts)
-        return self.written_by(options, lambda target, _: change(target))
+        return self.written_by(options, lambda target, _: change(target), session)
 
-    def written_by(self, options: Mapping[str, Any], write: Callable[[Target, WriteOptions], _Result]) -> _Result:
+    def written_by(
+        self,
+        options: Mapping[str, Any],
+        write: Callable[[Target, WriteOptions], _Result],
+        session: Staging = NOT_STAGED,
+    ) -> _Result:
         """Write to the table as it is now by a function. The table is read again when it is next used.
 
         Args:
             options: Write options by name.
             write: What writes to the target that it gets, in one commit, as the parsed options say.
+            session: How the session that runs it stages rows, where the options do not say.
 
         Returns:
             What the function returns.
@@ -496,7 +514,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.written_by({}, lambda target, options: append_rows(target, rows_of(rows), options))
         """
-        checked = self._checked(options)
+        checked = replace(self._checked(options), session=session)
         target = self._target(checked)
         return self._written(target, write(target, checked))
 

@@ -78,7 +78,7 @@ def _state(options: ReadOptions) -> SnapshotSelector:
     elif options.as_of_timestamp is not None:
         timestamp = from_millis(options.as_of_timestamp)
     version = options.version_as_of if options.snapshot_id is None else options.snapshot_id
-    return SnapshotSelector(version, timestamp, options.branch, options.tag)
+    return SnapshotSelector(version, timestamp, options.branch, options.wap_branch, options.tag)
 
 
 def _append_range(options: ReadOptions) -> AppendRange:
@@ -135,6 +135,7 @@ def as_text(options: ReadOptions, selector: SnapshotSelector) -> dict[str, str]:
         "versionAsOf": selector.version,
         "timestampAsOf": selector.timestamp,
         "branch": selector.branch,
+        "wap-branch": selector.wap_branch,
         "tag": selector.tag,
     }
     if (changes := selector.changes) is not None:

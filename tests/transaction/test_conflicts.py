@@ -155,10 +155,21 @@ def test_files_of_a_partition_spec_that_was_removed_are_not_committed(kind: str,
     assert (pairs(), data_files(tmp_path)) == ([], 0)
 
 
-def test_a_branch_of_a_table_without_rows_is_refused(local: lakescan.Catalog) -> None:
-    local.create_table("db.t", "id BIGINT, part STRING")
-    with pytest.raises(lakescan.UnsupportedFeature, match="creating the branch 'audit' of a table without snapshots"):
-        now().append(rows(A), branch="audit")
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_the_first_rows_of_a_table_may_be_those_of_a_branch(local: lakescan.Catalog, version: str) -> None:
+    table = local.create_table("db.t", "id BIGINT, part STRING", properties={"format-version": version})
+    late = table._target(WriteOptions.of({"branch": "late"}))
+    table.append(rows(A), branch="audit")
+    table.append(rows(B), branch="audit")
+    assert (pairs(), list(now().branches)) == ([], ["audit"])
+    assert sorted(now().scan().as_of(branch="audit").to_arrow()["id"].to_pylist()) == [A[0], B[0]]
+    append_rows(late, rows_of(rows(A)), NO_OPTIONS)
+    assert now().scan().as_of(branch="late").count() == 1
+    later = table._target(WriteOptions.of({"branch": "later"}))
+    table.fast_forward("main", "audit")
+    with pytest.raises(lakescan.CommitConflict, match="the table's first rows, which the branch 'later' is to have"):
+        append_rows(later, rows_of(rows(A)), NO_OPTIONS)
+    assert pairs() == sorted([A, B])
 
 
 @pytest.mark.parametrize("options", [{}, {"overwrite_mode": "dynamic"}, {"where": "id < 9"}], ids=str)

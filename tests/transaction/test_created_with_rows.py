@@ -239,3 +239,75 @@ def test_options_of_branches_are_for_tables_that_are_there(local: lakescan.Catal
     with pytest.raises(lakescan.InvalidOption, match="main branch alone"):
         local.create_with("db.t", TableDefinition(()), NEW, options={"branch": "audit"})
     assert not local.table_exists("db.t")
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_save_makes_a_table_with_its_rows_or_none(local: lakescan.Catalog, tmp_path: Path, format: str) -> None:
+    lakescan.save(NEW, "local.db.t", format=format, partition_by="part", user_metadata="first")
+    table = local.load_table("db.t")
+    assert (len(table.history()), table.count()) == (1, NEW.num_rows)
+    bad = pa.RecordBatchReader.from_batches(NEW.schema, _failing())
+    for mode in ("error", "append", "overwrite"):
+        with pytest.raises(lakescan.SchemaMismatch, match="ZeroDivisionError"):
+            lakescan.save(bad, "local.db.u", format=format, mode=mode)
+        bad = pa.RecordBatchReader.from_batches(NEW.schema, _failing())
+    assert not local.table_exists("db.u")
+    assert [path for path in (tmp_path / "lake" / "db").rglob("*") if "/u/" in str(path) and path.is_file()] == []
+
+
+def _failing() -> Iterator[pa.RecordBatch]:
+    yield from NEW.to_batches()
+    raise ZeroDivisionError
+
+
+def test_a_save_makes_a_delta_table_in_a_folder_with_its_rows_or_none(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    bad = pa.RecordBatchReader.from_batches(NEW.schema, _failing())
+    with pytest.raises(lakescan.SchemaMismatch, match="ZeroDivisionError"):
+        lakescan.save(bad, folder, format="delta")
+    assert not any(path.is_file() for path in folder.rglob("*"))
+    lakescan.save(NEW, folder, format="delta", txn_app_id="a", txn_version=1)
+    assert lakescan.table(folder).version == 0
+    lakescan.save(NEW, folder, mode="append", txn_app_id="a", txn_version=1)  # it is there
+    assert lakescan.table(folder).count() == NEW.num_rows
+    with pytest.raises(lakescan.SchemaMismatch, match="replaceWhere"):
+        lakescan.save(NEW, tmp_path / "u", format="delta", mode="overwrite", replace_where="id = 100")
+    assert not (tmp_path / "u" / "_delta_log").exists()
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_table_that_another_makes_at_the_same_time_gets_the_rows_too(
+    local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    from lakescan.transaction import new_tables
+
+    write, others = new_tables.commit_new, [True] * 4
+
+    def late(new: Any, files: Any) -> Any:
+        if others:
+            others.clear()
+            local.create_with("db.t", TableDefinition(()), NEW, format=format)
+        return write(new, files)
+
+    monkeypatch.setattr(new_tables, "commit_new", late)
+    lakescan.save(NEW, "local.db.t", format=format, mode="append")
+    assert local.load_table("db.t").count() == 2 * NEW.num_rows
+    local.drop_table("db.t", purge=format == "iceberg")
+
+
+def test_the_rows_of_a_new_audited_table_are_staged(local: lakescan.Catalog) -> None:
+    audited = {"write.wap.enabled": "true"}
+    lakescan.save(NEW, "local.db.t", properties=audited, wap_id="load")
+    lakescan.save(NEW, "local.db.u", properties=audited, wap_branch="audit")
+    tables = [local.load_table(f"db.{name}") for name in "tu"]
+    assert [table.count() for table in tables] == [0, 0]
+    tables[0].publish("load")
+    tables[1].fast_forward("main", "audit")
+    assert [table.count() for table in tables] == [NEW.num_rows] * 2
+    with pytest.raises(lakescan.InvalidOption, match=r"write\.wap\.enabled is not true"):
+        lakescan.save(NEW, "local.db.v", wap_id="load")
+    with pytest.raises(lakescan.UnsupportedFeature, match="rows that are staged"):
+        local.create_with(
+            "db.t", TableDefinition((), properties=audited), NEW, replace=True, options={"wap-id": "again"}
+        )
+    assert not local.table_exists("db.v")

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import connection, is_known, refusal
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.errors import (
+    CorruptMetadata,
     IsAView,
     LakescanError,
     MissingFile,
@@ -85,6 +87,12 @@ def view_instead(identifier: Identifier) -> StoredView | None:
         return view_store(connection(identifier.catalog)).load(identifier.within)
     except RESTError:
         return None
+    except ValueError as error:
+        if (why := unreadable(error)) is None:
+            raise
+        raise CorruptMetadata(
+            f"what catalog {identifier.catalog!r} has for the view {identifier} cannot be read: {why}"
+        ) from error
 
 
 def check_no_view(identifier: Identifier) -> None:
@@ -138,6 +146,10 @@ def translated(identifier: Identifier) -> Iterator[None]:
             f"catalog {identifier.catalog!r} refers to a file of {identifier} that does not exist: {told(error)}"
         ) from error
     except Exception as error:
+        if (why := unreadable(error)) is not None:
+            raise CorruptMetadata(
+                f"what catalog {identifier.catalog!r} has for {identifier} cannot be read: {why}"
+            ) from error
         if (why := refusal(error)) is None:
             raise
         raise StorageError(f"catalog {identifier.catalog!r} failed for {identifier}: {why}") from error

@@ -14,6 +14,7 @@ from lakescan.grammar.names import TableName
 from lakescan.grammar.text import underlined_at
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
+from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.query.tables import FORMATS
 from lakescan.table import Table
@@ -25,10 +26,14 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ChangedTable:
-    """A table, and the write options that its name means: `t.branch_audit` is a branch."""
+    """A table, and the write options that its name means: `t.branch_audit` is a branch.
+
+    `session` is how the session that runs the statement stages rows.
+    """
 
     table: Table
     options: Mapping[str, Any]
+    session: Staging = NOT_STAGED
 
     def run(self, options: Mapping[str, Any], change: Callable[[Target, WriteOptions], _Result]) -> _Result:
         """Run a statement on the table as it is now.
@@ -37,7 +42,7 @@ class ChangedTable:
             options: Further write options.
             change: Runs it.
         """
-        return self.table.written_by({**self.options, **options}, change)
+        return self.table.written_by({**self.options, **options}, change, self.session)
 
 
 def changed_table(

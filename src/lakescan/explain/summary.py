@@ -103,7 +103,8 @@ def _state(report: ScanReport) -> str:
     if report.snapshot_id is None:
         return "none yet"
     timestamp = report.snapshot_timestamp
-    return str(report.snapshot_id) + ("" if timestamp is None else f" of {timestamp:%Y-%m-%d %H:%M:%S} UTC")
+    of = "" if timestamp is None else f" of {timestamp:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{report.snapshot_id}{of}" + (report.named and f" ({report.named})")
 
 
 def _stages(plan: ScanPlan) -> tuple[Stage, ...]:

@@ -84,20 +84,27 @@ class CommitRequest:
 class SnapshotSelector:
     """Which state of a table to read: at most one field is set; without any, the current state.
 
-    `version` is a snapshot id or Delta version, or (as text, Iceberg) the name of a branch or tag.
+    `version` is a snapshot id or Delta version, or (as text, Iceberg) the name of a branch or tag. `wap_branch` is a
+    branch of a table that is audited, if it is there, else the current state.
     """
 
     version: int | str | None = None
     timestamp: datetime | None = None
     branch: str | None = None
+    wap_branch: str | None = None
     tag: str | None = None
     changes: ChangeRange | None = None
     appends: AppendRange | None = None
 
     def describe(self) -> str:
         """Return a description for messages."""
-        chosen = {k: v for k, v in self.__dict__.items() if v is not None}
+        chosen = {k.replace("_", "-"): v for k, v in self.__dict__.items() if v is not None}
         return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
+
+    @property
+    def named(self) -> str:
+        """The branch or tag that is read, for reports; empty for another state."""
+        return "" if self.branch is self.wap_branch is self.tag is None else self.describe()
 
 
 class SnapshotState:

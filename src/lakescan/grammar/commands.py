@@ -171,6 +171,10 @@ def read_vacuum(words: Words) -> Vacuum:
                 inventory = words.between(start, words.at, "the name of a table")
         elif hours is None and words.takes("RETAIN"):
             number = words.at
+            if words.sees_parameter:
+                hours = float(words.parameter("a number of hours", int, float))
+                words.needs("HOURS")
+                continue
             words.at += 1
             try:
                 hours = float(words.words[number].text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
@@ -85,6 +87,9 @@ def property_name(words: Words) -> str:
 
 def property_value(words: Words, name: str) -> str:
     """Read the value of a property: a text, a number, or a boolean."""
+    if words.sees_parameter:
+        value = words.parameter(f"the value of {name!r}", str, bool, int, float, Decimal)
+        return str(value).lower() if isinstance(value, bool) else str(value)
     if words.takes("TRUE"):
         return "true"
     if words.takes("FALSE"):
@@ -108,6 +113,9 @@ def read_state(words: Words) -> State | None:
     if words.takes("VERSION", "AS", "OF") or words.takes("SYSTEM_VERSION", "AS", "OF"):
         return State(version=read_version(words))
     if words.takes("TIMESTAMP", "AS", "OF") or words.takes("SYSTEM_TIME", "AS", "OF"):
+        if words.sees_parameter:
+            moment = words.parameter("a timestamp", str, datetime)
+            return State(timestamp=moment if isinstance(moment, str) else moment.isoformat())
         words.takes("TIMESTAMP")
         return State(timestamp=words.text_literal("a timestamp in quotes"))
     words.at = start
@@ -116,6 +124,9 @@ def read_state(words: Words) -> State | None:
 
 def read_version(words: Words) -> int | str:
     """Read a version or a snapshot id, or in quotes a tag or branch."""
+    if words.sees_parameter:
+        found: int | str = words.parameter("a version", int, str)
+        return found
     if not words.is_at_end and words.words[words.at].token_type.name == "NUMBER":
         return words.integer("a version")
     return words.text_literal("a version")

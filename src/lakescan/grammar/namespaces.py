@@ -171,7 +171,10 @@ def read_comment_on(words: Words) -> CommentOn:
         raise words.expected("TABLE", "NAMESPACE")
     name = words.table_name("a name")
     words.needs("IS")
-    comment = None if words.takes("NULL") else words.text_literal("the comment, or NULL")
+    if words.sees_parameter:
+        comment = words.parameter("the comment, or NULL", str, type(None))
+    else:
+        comment = None if words.takes("NULL") else words.text_literal("the comment, or NULL")
     return CommentOn(name, comment, is_table)
 
 

@@ -47,7 +47,8 @@ def _create_ref(words: Words, kind: str, *, creates: bool, replaces: bool) -> Cr
     age = read_milliseconds(words) if words.takes("RETAIN") else None
     least, snapshot_age = None, None
     if kind == "branch" and words.takes("WITH", "SNAPSHOT", "RETENTION"):
-        if words.words[words.at + 1 : words.at + 2] and words.spells(words.at + 1, "SNAPSHOTS"):
+        behind = words.at + (2 if words.sees_parameter else 1)
+        if words.spells(behind, "SNAPSHOTS"):
             least = words.integer("a number of snapshots")
             words.needs("SNAPSHOTS")
         if least is None or not words.is_at_end:

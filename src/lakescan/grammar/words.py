@@ -168,9 +168,34 @@ class Words:
             found.append(read())
         return tuple(found)
 
+    @property
+    def sees_parameter(self) -> bool:
+        """Whether a parameter of the statement is next, `:name`."""
+        two = self.words[self.at : self.at + 2]
+        return len(two) == 2 and two[0].token_type.name == "COLON" and two[0].end + 1 == two[1].start
+
+    def parameter(self, what: str, *kinds: type) -> Any:
+        """Read a parameter, whose value stands for a literal: it is of one of these types, and never words.
+
+        Raises `InvalidStatement` for a parameter without a value, or with one of another type.
+        """
+        at, name = self.at, str(self.words[self.at + 1].text)
+        if name not in self.values:
+            raise self.error(f"the parameter :{name} has no value in args", at, at + 1)
+        value = self.values[name]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise self.error(f"expected {what}, and the parameter :{name} is {value!r:.40}", at, at + 1)
+        self.at += 2
+        return value
+
     def integer(self, what: str) -> int:
-        """Read a whole number without a sign."""
+        """Read a whole number without a sign, or a parameter that is one."""
         at = self.at
+        if self.sees_parameter:
+            number: int = self.parameter(what, int)
+            if number < 0:
+                raise self.error(f"expected {what}, and the parameter is {number}", at, at + 1)
+            return number
         is_number = not self.is_at_end and self.words[at].token_type.name == "NUMBER"
         if not is_number or not self.words[at].text.isdecimal():
             raise self.expected(what)
@@ -178,7 +203,9 @@ class Words:
         return int(self.words[at].text)
 
     def text_literal(self, what: str) -> str:
-        """Read a text in quotes, or several that follow each other, which are one."""
+        """Read a text in quotes, or several that follow each other, which are one; or a parameter that is a text."""
+        if self.sees_parameter:
+            return str(self.parameter(what, str))
         start = self.at
         while not self.is_at_end and self.words[self.at].token_type.name in ("STRING", "RAW_STRING"):
             self.at += 1
@@ -263,7 +290,11 @@ class Words:
         return str(self.words[self.at - 1].text)
 
     def names(self, what: str) -> tuple[str, ...]:
-        """Read a name of one or several parts."""
+        """Read a name of one or several parts, or `IDENTIFIER(...)`."""
+        if self.sees("IDENTIFIER") and self.at + 1 < len(self.words) and self.words[self.at + 1].text == "(":
+            opening = self.at + 1
+            self.at = self.behind(opening)
+            return self._called(opening)
         parts = [self.name(what)]
         while not self.is_at_end and self.words[self.at].token_type.name == "DOT":
             self.at += 1
@@ -272,13 +303,7 @@ class Words:
 
     def table_name(self, what: str) -> TableName:
         """Read the name of a table, or `IDENTIFIER(...)`, without an alias."""
-        first = self.at
-        is_call = self.sees("IDENTIFIER") and first + 1 < len(self.words) and self.words[first + 1].text == "("
-        if is_call:
-            parts = self._called(first + 1)
-            self.at = self.behind(first + 1)
-        else:
-            parts = self.names(what)
+        first, parts = self.at, self.names(what)
         return TableName(parts, None, self.words[first].start, self.words[self.at - 1].end + 1)
 
     def _called(self, opening: int) -> tuple[str, ...]:
@@ -293,7 +318,7 @@ class Words:
         name = None if tree is None else text_of(tree, self.values)
         parts = None if name is None else parts_of(name.strip())
         if parts is None:
-            said = f"IDENTIFIER({argument}) is not the name of a table that is known before the statement runs"
+            said = f"IDENTIFIER({argument}) is not a name that is known before the statement runs"
             raise self.error(said, opening - 1, self.closing(opening))
         return parts
 

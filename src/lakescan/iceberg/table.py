@@ -123,6 +123,8 @@ class IcebergTable:
         if selector.appends is not None:
             return self._appended(selector.appends)
         name, tag = selector.branch, selector.tag
+        if selector.wap_branch is not None:
+            name = self._audited(selector.wap_branch)
         version = selector.version
         if isinstance(version, str) and _SNAPSHOT_ID.fullmatch(version):
             version = int(version)
@@ -140,6 +142,16 @@ class IcebergTable:
             return self._resolved(self._as_of(to_millis(selector.timestamp)), own_schema=True)
         current = self.metadata.current_snapshot_id
         return self._resolved(None if current is None else self.metadata.snapshots[current], own_schema=False)
+
+    def _audited(self, branch: str) -> str | None:
+        """The branch of an audited table, if it is there; raises `InvalidOption` for a table that is not audited."""
+        if not self.metadata.table_properties.is_audited:
+            raise InvalidOption(
+                f"wap-branch reads the audited rows of {self.location}, whose property write.wap.enabled is not true: "
+                "read a branch with the option branch"
+            )
+        reference = self.metadata.refs.get(branch)
+        return branch if reference is not None and reference.kind == RefKind.BRANCH else None
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """The location of the metadata file, which never changes, and the selector as given."""

@@ -35,6 +35,10 @@ class ReadKeywords(TypedDict, total=False):
     """Read or stream this branch. Takes a branch. By default: main. (Iceberg)"""
     tag: str
     """Read this tag. Takes a tag. (Iceberg)"""
+    wap_branch: str
+    """Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with the
+    same option have written. Reads of Spark also take the session's setting `spark.wap.branch`. Takes a branch.
+    (Iceberg)"""
     time_zone: tzinfo | str
     """The time zone of times without an offset in other options. Takes a time zone, such as Europe/Paris or +02:00. By
     default: UTC; on Spark, the session's."""
@@ -242,11 +246,11 @@ class WriteKeywords(TypedDict, total=False):
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
     wap_id: str
-    """Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. On
-    Spark, statements and `write_to` also take the setting `spark.wap.id`. Takes an id, a string. (Iceberg)"""
+    """Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`.
+    Writes from Spark also take the session's setting `spark.wap.id`. Takes an id, a string. (Iceberg)"""
     wap_branch: str
-    """The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until `Table.fast_forward`. On
-    Spark, statements and `write_to` also take the setting `spark.wap.branch`. Takes the name of a branch, a string.
+    """The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until `Table.fast_forward`.
+    Writes from Spark also take the session's setting `spark.wap.branch`. Takes the name of a branch, a string.
     (Iceberg)"""
     isolation_level: str
     """Whether rows that others add meanwhile to what an overwrite replaces, or a DELETE, UPDATE or MERGE reads, are a

@@ -105,6 +105,14 @@ class ReadOptions(OptionSet):
         "branch", any_text.described("a branch"), "Read or stream this branch.", STATE, ICEBERG, unset="main"
     )
     tag: str | None = option("tag", any_text.described("a tag"), "Read this tag.", STATE, ICEBERG)
+    wap_branch: str | None = option(
+        "wap-branch",
+        any_text.described("a branch"),
+        "Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with "
+        "the same option have written. Reads of Spark also take the session's setting `spark.wap.branch`.",
+        STATE,
+        ICEBERG,
+    )
     time_zone: tzinfo = option(  # noqa: RUF009  a field, as all of them
         "time-zone",
         zone,

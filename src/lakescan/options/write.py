@@ -7,7 +7,7 @@ One line here makes an option of `Table.append`, `Table.overwrite`, `Table.compa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from lakescan.common.option_values import (
@@ -25,6 +25,7 @@ from lakescan.common.option_values import (
 )
 from lakescan.errors import InvalidOption
 from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option, prefixed
+from lakescan.options.staging import NOT_STAGED, Staging
 
 MODE, FILES, COMMIT, CREATE, OPENING = Group.MODE, Group.FILES, Group.COMMIT, Group.CREATE, Group.OPENING
 _MODES = one_of("static", "dynamic")
@@ -48,6 +49,8 @@ class WriteOptions(OptionSet):
             "output-spec-id",
         )
     }
+
+    session: Staging = NOT_STAGED  # how the session that the rows come from stages them; no option of the write
 
     # What a write does
     overwrite_mode: str = option(
@@ -81,7 +84,7 @@ class WriteOptions(OptionSet):
         "wap-id",
         text.described("an id, a string"),
         "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. "
-        "On Spark, statements and `write_to` also take the setting `spark.wap.id`.",
+        "Writes from Spark also take the session's setting `spark.wap.id`.",
         MODE,
         ICEBERG,
     )
@@ -89,7 +92,7 @@ class WriteOptions(OptionSet):
         "wap-branch",
         text.described("the name of a branch, a string"),
         "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until "
-        "`Table.fast_forward`. On Spark, statements and `write_to` also take the setting `spark.wap.branch`.",
+        "`Table.fast_forward`. Writes from Spark also take the session's setting `spark.wap.branch`.",
         MODE,
         ICEBERG,
     )
@@ -289,6 +292,26 @@ class WriteOptions(OptionSet):
     def is_staged(self) -> bool:
         """Whether rows are to be audited before they are read."""
         return self.wap_id is not None or self.wap_branch is not None
+
+    def in_session(self, session: Staging) -> Self:
+        """The options of a write whose rows come from a session."""
+        return replace(self, session=session)
+
+    def staged_by_session(self) -> Self:
+        """The options of a write to a table that is audited, whose rows the session stages if the write does not.
+
+        As in Iceberg's writer for Spark, a branch that is given comes before that of the session. Raises
+        `InvalidOption` if the session says both how rows are staged, or stages those of a stream under an id.
+        """
+        if self.is_staged or self.session == NOT_STAGED:
+            return self
+        if "branch" in self.given:
+            staged = replace(self, wap_id=self.session.wap_id)
+        else:
+            self.session.check()
+            staged = replace(self, wap_id=self.session.wap_id, wap_branch=self.session.wap_branch)
+        staged.check_staged()
+        return staged
 
     def check_changes(self, *, upserts: bool = False) -> None:
         """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE, or with `upserts` upserts, do not have."""

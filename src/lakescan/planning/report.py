@@ -103,10 +103,12 @@ class ScanReport:
     groups: int = 0
     records: int | None = None
     words: Words = Words()
+    named: str = ""  # the branch or tag that is read
 
     def _repr_html_(self) -> str:
         """The report as notebooks show it: the request, and how many files are read and skipped."""
         metrics, state = self.metrics, "none" if self.snapshot_id is None else str(self.snapshot_id)
+        state += self.named and f" ({self.named})"
         facts = {
             "format": self.format,
             self.words.state: state,

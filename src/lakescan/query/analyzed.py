@@ -21,6 +21,7 @@ from lakescan.query.dialect.statement import Translated, translated
 from lakescan.query.dialect.types import of_arrow, plain
 from lakescan.query.join_keys import JoinKeys
 from lakescan.query.occurrences import Occurrence, occurrences
+from lakescan.query.parameters import with_collections
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
 from lakescan.query.renaming import renamed, with_views
@@ -196,7 +197,7 @@ def analyzed(
 
     `pinned` is a table in the state in which the statement reads it, wherever it names it.
     """
-    text, values = with_named_parameters(text, arguments)
+    text, values = with_collections(*with_named_parameters(text, arguments))
     text = respelled(text)
     tree = parsed(text)
     if (named_text := with_named_tables(text, tree, values)) != text:
@@ -204,7 +205,7 @@ def analyzed(
     views = views or Views()
     if views.has_queries and (whole_text := with_views(text, views, frames, values)) != text:
         text, tree = whole_text, parsed(whole_text)
-    tables = Tables(text, within, frames, settings, views)
+    tables = Tables(text, within, frames, settings, views, values)
     if pinned is not None:
         tables.pin(pinned)
     if (whole_text := with_catalog_views(text, tree, tables, values)) != text:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
+from lakescan.options.staging import NOT_STAGED, Staging
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -13,6 +15,7 @@ class Settings:
     - `zone`: the time zone of timestamps without an offset; `zone_name`: as Spark has it.
     - `reads_as_default`: whether quotes and literals mean what they mean in a session without settings of its own. If
       not, nothing is pushed into scans.
+    - `staging`: which branch of audited tables is read.
     - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
     """
 
@@ -20,3 +23,4 @@ class Settings:
     zone_name: str = "UTC"
     is_ansi: bool = True
     reads_as_default: bool = True
+    staging: Staging = NOT_STAGED

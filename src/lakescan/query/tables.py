@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
@@ -34,6 +36,7 @@ from lakescan.query.table_changes import is_of_rows
 from lakescan.query.views import Views
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.session_reads import as_session_reads
 from lakescan.table import Table
 
 FORMATS = ("iceberg", "delta")
@@ -89,6 +92,7 @@ class Tables:
     - `within`: the catalog and namespace of short names (`USE`).
     - `frames`: tables and scans by the names that the user gave them.
     - `views`: what the engine itself has by short names.
+    - `values`: those of the statement's parameters.
     """
 
     text: str
@@ -96,6 +100,7 @@ class Tables:
     frames: Mapping[str, Table | Scan]
     settings: Settings
     views: Views = field(default_factory=lambda: Views())
+    values: Mapping[str, Any] = field(default_factory=dict)
     _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
     _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
     _views_of: dict[tuple[str, ...], StoredView | None] = field(default_factory=dict)
@@ -116,7 +121,8 @@ class Tables:
                 return None
             if each.changes is not None:
                 return self._changed(found, each)
-            return replace(found, spec=self._travelled(found.spec, each.travel))
+            spec = self._travelled(found.spec, each.travel)
+            return replace(found, spec=spec if found.metadata else as_session_reads(spec, self.settings.staging))
         except (NoSuchTable, NoSuchNamespace, NotATable) as error:
             raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
 
@@ -235,6 +241,12 @@ class Tables:
     def _travelled(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:
         if travel is None:
             return spec
+        if (value := self._parameter(travel)) is not None:
+            is_moment = isinstance(value, str | date if travel.by_time else str | int) and not isinstance(value, bool)
+            if not is_moment:
+                what = "TIMESTAMP AS OF takes a time" if travel.by_time else "VERSION AS OF takes a number or a text"
+                raise InvalidStatement(f"{what}, and the parameter :{travel.expression.name} is {value!r:.40}")
+            return spec.as_of(timestamp=value) if travel.by_time else spec.as_of(version=value)
         if travel.by_time:
             return spec.as_of(timestamp=moment_of(travel.expression, self.settings.zone))
         from sqlglot import exp
@@ -243,6 +255,17 @@ class Tables:
         if not isinstance(value, exp.Literal) or not (value.is_string or value.name.isdecimal()):
             raise InvalidStatement(f"VERSION AS OF takes a number or a text, not {value.sql('spark')}")
         return spec.as_of(version=value.name if value.is_string else int(value.name))
+
+    def _parameter(self, travel: TimeTravel) -> Any:
+        """The value of the parameter that a time travel is; None if it is another expression."""
+        from sqlglot import exp
+
+        name = travel.expression.name
+        if not isinstance(travel.expression, exp.Placeholder) or name not in self.values:
+            return None
+        if self.values[name] is None:
+            raise InvalidStatement(f"the parameter :{name} is null: which state is to be read?")
+        return self.values[name]
 
     def refuse_changes(self, each: Occurrence) -> None:
         """Raise `InvalidStatement` if the changes of something are asked for that is not a table, but rows."""

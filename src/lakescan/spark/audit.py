@@ -1,40 +1,63 @@
-"""Write, audit, publish on Spark: `spark.wap.id` and `spark.wap.branch` stage the rows of audited tables."""
+"""Write, audit, publish on Spark: how a session stages rows of audited tables, as it says, and as its tasks know it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakescan.dml.target import ChangedTable
 from lakescan.errors import InvalidOption
+from lakescan.formats.snapshot_refs import RefKind
+from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
+from lakescan.scan_spec import ScanSpec
+from lakescan.session_reads import is_audited
 from lakescan.spark.session import conf
-from lakescan.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ID, _BRANCH, _PROPERTY = "spark.wap.id", "spark.wap.branch", "write.wap.enabled"
-_SAID = {"branch", "wapid", "wapbranch"}
+
+def staging(spark: SparkSession) -> Staging:
+    """How a session stages rows."""
+    return Staging.of(conf(spark, ID_SETTING), conf(spark, BRANCH_SETTING))
 
 
-def audited(spark: SparkSession, found: ChangedTable) -> ChangedTable:
-    """The table of a statement, whose rows are staged as the session says."""
-    return replace(found, options={**staging(spark, found.table, found.options), **found.options})
+def staging_in_task() -> Staging:
+    """How the session stages rows that runs the task of this worker; Spark gives tasks the session's settings."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return Staging()
+    return Staging.of(context.getLocalProperty(ID_SETTING), context.getLocalProperty(BRANCH_SETTING))
 
 
-def staging(spark: SparkSession, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The write options by which the session stages rows of a table; none if the write says itself where rows go.
+@dataclass(frozen=True)
+class StagedReads:
+    """What a data source read of an audited table, planned where nobody knows the session; tasks check it.
 
-    As in Iceberg's writer for Spark, only tables with the property `write.wap.enabled` are audited. Raises
-    `InvalidOption` if the session has both settings.
+    `branch` is the branch that the session had named when the data source was registered; `there` are those of the
+    table.
     """
-    said = {"wap_id": conf(spark, _ID), "wap_branch": conf(spark, _BRANCH)}
-    options = {name: value for name, value in said.items() if value}
-    if not options or "refs" not in table.metadata_tables or table.properties.get(_PROPERTY, "").lower() != "true":
-        return {}
-    if any(name.replace("-", "").replace("_", "").lower() in _SAID for name in given):
-        return {}
-    if len(options) > 1:
-        raise InvalidOption(f"the session has both {_ID} and {_BRANCH}: unset one of them")
-    return options
+
+    table: str
+    branch: str | None
+    there: Set[str]
+
+    @staticmethod
+    def of(scan: ScanSpec, session: Staging) -> StagedReads | None:
+        """What is read for a session; None if it has no say."""
+        if not is_audited(scan):
+            return None
+        return StagedReads(scan.location, session.wap_branch, frozenset(scan.table.refs(RefKind.BRANCH)))
+
+    def check(self, now: Staging) -> None:
+        """Raise `InvalidOption` if the session names another branch of the table now, or stages rows in two ways."""
+        now.check()
+        read, wanted = (each if each in self.there else None for each in (self.branch, now.wap_branch))
+        if read != wanted:
+            raise InvalidOption(
+                f"{self.table} was planned with {BRANCH_SETTING}={self.branch or ''!r}, and the session has "
+                f"{now.wap_branch or ''!r} now: call lakescan.spark.register(spark) after each change of the setting, "
+                "or say what to read with the option branch"
+            )

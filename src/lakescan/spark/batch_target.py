@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lakescan.catalogs.identifiers import location_of, parts_of
 from lakescan.catalogs.lookup import identifier_of
 from lakescan.catalogs.registry import give_all, given
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
+from lakescan.spark.audit import staging
 from lakescan.spark.session import is_connect
 from lakescan.spark.table_writer import NamedTable
 from lakescan.storage import Storage, join
@@ -70,7 +69,7 @@ class BatchTarget:
         `batch_id` None: the change is recorded for no stream.
         """
         give_all(self.catalogs)
-        options = self.options
+        options = replace(self.options, session=staging(spark))
         if batch_id is not None:
             options = replace(options, txn_app_id=self._query_id(spark), txn_version=batch_id)
         attempts: Attempts | None = None
@@ -88,7 +87,7 @@ class BatchTarget:
         settings = options.storage_options or {}
         if not exists(self.path, settings):
             raise NoSuchTable(f"there is no table {self.path} to change: create it first (lakescan.catalog, or save)")
-        return open_target(self.path, self.format, options, settings, pa.schema([]))
+        return open_target(self.path, self.format, options, settings)
 
     def _query_id(self, spark: SparkSession) -> str:
         """What names the query; it is the same after a restart from the checkpoint."""

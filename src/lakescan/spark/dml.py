@@ -36,7 +36,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.query.dialect.types import of_arrow
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.spark.audit import audited
+from lakescan.spark.audit import staging
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.names import current_namespace
@@ -150,7 +150,8 @@ def run_dml(
     spark: SparkSession, statement: Statement, args: Any, frames: Mapping[str, Any], text: str | None = None
 ) -> ChangeResult:
     """Run a statement of SQL on Spark; see `lakescan.dml.execute.run`."""
-    found = audited(spark, changed_table(statement.target, current_namespace(spark), frames, text))
+    target = changed_table(statement.target, current_namespace(spark), frames, text)
+    found = replace(target, session=staging(spark))
     return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
 
 

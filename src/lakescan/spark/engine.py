@@ -1,8 +1,9 @@
 """The entry points of the Spark engine that lower layers load through `lakescan.engines`."""
 
+from lakescan.spark.audit import staging
 from lakescan.spark.changes import changes_frame
 from lakescan.spark.dml import change
-from lakescan.spark.frames import explained, frame_of
+from lakescan.spark.frames import explained, frame_of, session_frame
 from lakescan.spark.names import current_namespace
 from lakescan.spark.source_columns import columns_of
 from lakescan.spark.statements import make_view, renew_view, run_sql
@@ -19,4 +20,6 @@ __all__ = [
     "make_view",
     "renew_view",
     "run_sql",
+    "session_frame",
+    "staging",
 ]

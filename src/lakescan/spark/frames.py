@@ -12,6 +12,8 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
 from lakescan.expressions.predicate import has_sql
 from lakescan.planning.plan import ScanPlan
+from lakescan.session_reads import as_session_reads
+from lakescan.spark.audit import staging
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
@@ -46,6 +48,11 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
         _refuse(scan, {reason: 1})
         return _read_planned(spark, scan) if _is_planned_here(scan) else _source(spark, scan)
     return frame_of_plan(spark, scan, _plan(spark, scan.for_reading()))
+
+
+def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+    """The rows of a scan as the session reads it; see `as_session_reads` and `frame_of`."""
+    return frame_of(spark, as_session_reads(scan, staging(spark)))
 
 
 def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
@@ -88,6 +95,8 @@ def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, number
 
 def explained(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
+    if (spark := SparkSession.getActiveSession()) is not None:
+        scan = as_session_reads(scan, staging(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]

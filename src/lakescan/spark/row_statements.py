@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from lakescan.errors import LakescanError
 from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import of_arrow
 from lakescan.query.statement import Arguments, with_named_parameters
-from lakescan.spark.audit import audited
+from lakescan.spark.audit import staging
 from lakescan.spark.dml import run_dml
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session
 from lakescan.spark.refused import catalog_in
@@ -51,7 +52,8 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         return None
     statement, text, values = parsed
     if isinstance(statement, Insert):
-        found = audited(spark, changed_table(statement.target, current_namespace(spark), frames, text))
+        target = changed_table(statement.target, current_namespace(spark), frames, text)
+        found = replace(target, session=staging(spark))
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
         written = inserted(statement, found, values, run, dynamic=is_dynamic)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import given
 from lakescan.errors import missing_dependency
+from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,8 +25,8 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
 
     Filters of a query are not pushed into these formats, whatever the session's setting, because Spark 4.1 to 4.3 then
     return wrong rows (see `lakescan.spark.pushdown`). Narrow a read with the options `columns` and `where` instead.
-    Timestamp options without an offset (`timestampAsOf`, ...) are in the session's time zone at the time of this call:
-    call it again after changing the zone or configuring catalogs.
+    Timestamp options without an offset (`timestampAsOf`, ...) are in the session's time zone at the time of this call,
+    and `spark.wap.branch` is read as it is then: call it again after changing either, or configuring catalogs.
 
     Args:
         spark: A session, classic or Connect.
@@ -52,7 +53,14 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         switch_on(spark)
     zone = conf(spark, "spark.sql.session.timeZone") or "UTC"
     for name in names:
-        source = source_class(name, pushdown=pushdown, parallelism=parallelism(spark), time_zone=zone, catalogs=given())
+        source = source_class(
+            name,
+            pushdown=pushdown,
+            parallelism=parallelism(spark),
+            time_zone=zone,
+            session=Staging.of(conf(spark, ID_SETTING), conf(spark, BRANCH_SETTING)),
+            catalogs=given(),
+        )
         spark.dataSource.register(source)
 
 

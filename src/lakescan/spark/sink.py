@@ -16,14 +16,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
+from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
+from lakescan.spark.audit import staging_in_task
 from lakescan.spark.batch_target import query_of
 from lakescan.spark.workers import task_number
 from lakescan.storage.removal import discard
-from lakescan.transaction.base import Target
-from lakescan.transaction.open import open_target
-from lakescan.transaction.save import append, overwrite, prepared, write_checked
+from lakescan.transaction.base import NewTable, Target
+from lakescan.transaction.new_tables import commit_new
+from lakescan.transaction.open import existing_target, new_table
+from lakescan.transaction.save import append, check_fit, overwrite, prepared, write_checked
 from lakescan.write.partitioned_writer import new_write_id
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
@@ -32,9 +35,10 @@ _LOG = logging.getLogger("lakescan")
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The files that one task wrote."""
+    """The files that one task wrote, and how its session stages rows, which Spark tells nobody but tasks."""
 
     files: list[WrittenFile]
+    session: Staging
 
 
 @dataclass(frozen=True)
@@ -46,22 +50,32 @@ class Sink:
     options: WriteOptions = field(repr=False)  # may hold secrets, as the next
     catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
 
-    def open(self, rows: pa.Schema, added: Any = None) -> Target:
-        """Open the table; create it or add columns for `rows` if the options say so.
+    def open(self, rows: pa.Schema, added: Any = None) -> Target | NewTable:
+        """Open the table, or what creates it with the rows; the commit adds columns for these if the options say so.
 
         `added` are the columns that the files of a write have been written with.
         """
         give_all(self.catalogs)
-        target = open_target(self.path, self.format, self.options, self.options.storage_options or {}, rows)
+        given = (self.path, self.format, self.options, self.options.storage_options or {})
+        target = existing_target(*given)
+        if target is None:
+            return new_table(*given, rows)
         return prepared(target if added is None else target.adding(added), rows, self.options)
+
+    def reopened(self, rows: pa.Schema, identity: str | None, added: Any) -> Target:
+        """Open the table again; raises `CommitConflict` if it is not the one of the identity."""
+        target = self.open(rows, added)
+        if isinstance(target, NewTable) or target.identity != identity:
+            raise CommitConflict(f"{self.path} was dropped and recreated while rows were written for it")
+        return target
 
 
 class _Tasks:
-    """The part of a writer that batches and micro-batches share."""
+    """The part of a writer that batches and micro-batches share. `_new` is the table that the write creates, if any."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
-        target, options = sink.open(rows), sink.options
+        opened, options = sink.open(rows), sink.options
         if options.distribution_mode == "hash" or options.optimize_write:
             raise UnsupportedFeature(
                 "shuffling the rows of df.write by partition (write.distribution-mode)",
@@ -71,43 +85,67 @@ class _Tasks:
             options.check_overwrites(options.replace_where)
         else:
             options.check_appends()
-            target.check_appends()
-        self._writes: TableWrites = target.writes
-        self._added = target.added
+        self._writes: TableWrites = opened.writes
         self._dynamic = options.is_dynamic
         text = options.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
-        self._identity, self._base, self._rules = target.identity, target.base_state, target.rules
+        self._new: NewTable | None = None
+        if isinstance(opened, NewTable):
+            check_fit(opened.writes, rows)
+            self._new = opened
+            return
+        if not is_overwrite:
+            opened.check_appends()
+        self._added = opened.added
+        self._identity, self._base, self._rules = opened.identity, opened.base_state, opened.rules
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        return Written(write_checked(self._writes, iterator, self._write_id, self._where, task_number()))
+        files = write_checked(self._writes, iterator, self._write_id, self._where, task_number())
+        return Written(files, staging_in_task())
 
-    def _save(self, sink: Sink, files: list[WrittenFile]) -> None:
-        target = self._reopened(sink)
+    def _save(self, sink: Sink, messages: list[WriterCommitMessage | None]) -> None:
+        written = [each for each in messages if isinstance(each, Written)]
+        files = [file for each in written for file in each.files]
+        session = written[0].session if written else NOT_STAGED
+        sink = replace(sink, options=sink.options.in_session(session))
+        try:
+            if self._new is not None:
+                return self._create(self._new, sink, files)
+            target = sink.reopened(self._rows, self._identity, self._added)
+        except InvalidOption:  # the session and the options, or two settings of the session, contradict each other
+            self._discard([file.location for file in files])
+            raise
         if target.has_committed():
-            self._discard(sink, [file.location for file in files])
-            return
+            self._discard([file.location for file in files])
+            return None
         try:
             target.check_rules(self._rules)
         except CommitConflict:
-            self._discard(sink, [file.location for file in files])
+            self._discard([file.location for file in files])
             raise
         if self._is_overwrite:
             overwrite(target, files, where=self._where, dynamic=self._dynamic)
         else:
             append(target, files)
+        return None
 
-    def _reopened(self, sink: Sink) -> Target:
-        """Reopen the table; raises `CommitConflict` if it is not the table that the files were written for."""
-        target = sink.open(self._rows, self._added)
-        if target.identity != self._identity:
-            raise CommitConflict(f"{target.name} was dropped and recreated while rows were written for it")
-        return target
+    def _create(self, new: NewTable, sink: Sink, files: list[WrittenFile]) -> None:
+        give_all(sink.catalogs)
+        if sink.options.transaction is not None:
+            new = new.of_transaction(*sink.options.transaction)
+        commit_new(new.in_session(sink.options.session), files)
 
-    def _discard(self, sink: Sink, locations: Sequence[str]) -> None:
-        discard(self._writes.storage, locations, lambda: self._reopened(sink).files_added_since(self._base))
+    def _discard(self, locations: Sequence[str]) -> None:
+        give_all(self._sink.catalogs)
+        if self._new is not None:
+            return discard(self._writes.storage, locations, self._new.named)
+        return discard(
+            self._writes.storage,
+            locations,
+            lambda: self._sink.reopened(self._rows, self._identity, self._added).files_added_since(self._base),
+        )
 
     def _undo(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of all tasks, including killed ones, if their commit had not begun.
@@ -124,7 +162,7 @@ class _Tasks:
             )
             return
         storage = self._writes.storage
-        self._discard(self._sink, storage.find(self._writes.data_folder, self._write_id))
+        self._discard(storage.find(self._writes.data_folder, self._write_id))
         _LOG.warning(
             "a write to %s failed and its files were removed; tasks that were killed late may leave files named *%s*",
             self._sink.path,
@@ -137,7 +175,7 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks."""
-        self._save(self._sink, _files(messages))
+        self._save(self._sink, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of all tasks, unless their commit had begun."""
@@ -158,7 +196,7 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the files of a micro-batch, unless the micro-batch was already committed."""
         options = replace(self._sink.options, txn_app_id=self._query, txn_version=batchId)
-        self._save(replace(self._sink, options=options), _files(messages))
+        self._save(replace(self._sink, options=options), messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove the files of all tasks, unless their commit had begun."""
@@ -176,7 +214,3 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
                 '.option("checkpointLocation", ...): commits record the query id that is stored there'
             )
         return query_of(options.checkpoint_location, options.storage_options or {})
-
-
-def _files(messages: list[WriterCommitMessage | None]) -> list[WrittenFile]:
-    return [file for message in messages if isinstance(message, Written) for file in message.files]

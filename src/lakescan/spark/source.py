@@ -28,8 +28,11 @@ from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
+from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
+from lakescan.session_reads import as_session_reads
+from lakescan.spark.audit import StagedReads, staging_in_task
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
@@ -45,6 +48,7 @@ class TableSource(DataSource):
     pushdown: bool
     parallelism: int
     time_zone: str
+    session: Staging
     catalogs: Mapping[str, Mapping[str, str]]
     _pinned: tuple[ScanSpec, str | None] | None = None
     _is_planned = False
@@ -77,11 +81,13 @@ class TableSource(DataSource):
                 "distributed planning by a Python data source",
                 "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
             )
+        staged = StagedReads.of(scan, self.session)
+        scan = as_session_reads(scan, self.session)
         if list(schema.names) != scan.output.names:
             scan = scan.narrowed(schema.names)
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
-        return kind(scan, schema, self.parallelism)
+        return kind(scan, schema, self.parallelism, staged)
 
     def _pin(self, scan: ScanSpec, name: str | None) -> None:
         """Pin the snapshot or version that the scan resolves to now: later commits do not change what is read."""
@@ -141,6 +147,7 @@ def source_class(
     pushdown: bool,
     parallelism: int,
     time_zone: str,
+    session: Staging = NOT_STAGED,
     catalogs: Mapping[str, Mapping[str, str]] | None = None,
 ) -> type[TableSource]:
     """Create a data source class for a format name. Its settings are class attributes, and pickled with it."""
@@ -152,6 +159,7 @@ def source_class(
             "pushdown": pushdown,
             "parallelism": parallelism,
             "time_zone": time_zone,
+            "session": session,
             "catalogs": catalogs or {},
         },
     )
@@ -160,9 +168,9 @@ def source_class(
 class TableReader(DataSourceReader):
     """Plans a scan and reads its task groups."""
 
-    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int) -> None:
+    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None) -> None:
         self._scan: ScanSpec | None = scan
-        self._schema, self._parallelism = schema, parallelism
+        self._schema, self._parallelism, self._staged = schema, parallelism, staged
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_scan": None}
@@ -175,6 +183,8 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task group, as batches in Spark's Arrow schema."""
+        if self._staged is not None:
+            self._staged.check(staging_in_task())
         return read_partition(partition, self._schema)
 
 

@@ -28,6 +28,7 @@ from lakescan.query.settings import Settings
 from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.spark.audit import staging
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session, use
@@ -239,6 +240,7 @@ def session_settings(spark: SparkSession) -> Settings:
         name,
         is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
         reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
+        staging=staging(spark),
     )
 
 

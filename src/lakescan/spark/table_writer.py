@@ -15,7 +15,6 @@ from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, near
 from lakescan.expressions.predicate import Predicate
 from lakescan.opening import table as open_table
 from lakescan.options.write import WriteOptions
-from lakescan.spark.audit import staging
 from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
 from lakescan.transaction.new_tables import create_in_folder
@@ -183,7 +182,7 @@ class TableWriter:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").append()
         """
         table = self._existing("append")
-        return table.append(self._frame, **self._staged(table))
+        return table.append(self._frame, **self._options)
 
     def overwrite(self, condition: str | bool | Predicate) -> WriteResult:
         """Replace the rows of the table that match a condition by those of the frame, which must match it, too.
@@ -206,7 +205,7 @@ class TableWriter:
             )
         where = None if isinstance(condition, bool) else condition
         table = self._existing("overwrite")
-        return table.overwrite(self._frame, where=where, **self._staged(table))
+        return table.overwrite(self._frame, where=where, **self._options)
 
     def overwritePartitions(self) -> WriteResult:
         """Replace the partitions of the table that the frame has rows for; all rows of an unpartitioned table.
@@ -219,12 +218,8 @@ class TableWriter:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").overwritePartitions()
         """
         table = self._existing("overwritePartitions")
-        options = {"overwrite-mode": "dynamic"} | self._staged(table)
+        options = {"overwrite-mode": "dynamic"} | self._options
         return table.overwrite(self._frame, **options)
-
-    def _staged(self, table: Table) -> dict[str, Any]:
-        """The options, and those by which the session stages rows."""
-        return staging(self._frame.sparkSession, table, self._options) | self._options
 
     def _existing(self, word: str) -> Table:
         given = {
@@ -361,8 +356,7 @@ def save_as_table(
             raise InvalidOption(f"{target} is partitioned by {writer._opened().partitioning}, not by {', '.join(by)}")
         return writer.append()
     if there and not by:
-        there_now = writer._opened()
-        return there_now.overwrite(frame, **(staging(frame.sparkSession, there_now, options) | options))
+        return writer._opened().overwrite(frame, **options)
     if format is not None or there:
         writer.using(format if format is not None else writer._opened().format)
     if by:

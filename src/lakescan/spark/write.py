@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakescan.expressions.predicate import Predicate
+from lakescan.options.staging import Staging
+from lakescan.spark.audit import staging
 from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 class SparkRows:
     """The rows of a Spark data frame (`lakescan.transaction.rows.Rows`)."""
 
+    can_repeat = True
+
     def __init__(self, frame: DataFrame) -> None:
         self._frame = frame
 
@@ -30,6 +34,11 @@ class SparkRows:
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches that workers get."""
         return schema_of_rows(self._frame.schema)
+
+    @property
+    def session(self) -> Staging:
+        """How the frame's session stages rows."""
+        return staging(self._frame.sparkSession)
 
     @property
     def executor(self) -> SparkExecutor:

@@ -20,6 +20,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions
+from lakescan.options.staging import Staging
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
@@ -390,8 +391,12 @@ class Target(Protocol):
         """
 
 
+@runtime_checkable
 class NewTable(Protocol):
-    """A table that its commit creates, or puts in the place of another. Nobody sees it before."""
+    """A table that its commit creates, or puts in the place of another. Nobody sees it before.
+
+    One that its commit creates can be pickled: on Spark, tasks write its files, and another process commits them.
+    """
 
     @property
     def writes(self) -> TableWrites:
@@ -400,6 +405,12 @@ class NewTable(Protocol):
     @property
     def is_new(self) -> bool:
         """Whether there is no table yet that it replaces."""
+
+    def of_transaction(self, application: str, number: int) -> NewTable:
+        """Return the table with rows of a transaction, which its commit records; it is of a table that is new."""
+
+    def in_session(self, session: Staging) -> NewTable:
+        """Return the table with rows that are staged as a session says; raises `InvalidOption`."""
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Make the table with these files.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 
+from lakescan.catalogs.create import place_of_delta
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.registry import connection
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.commit import check_commit_properties
 from lakescan.delta.commit.creation import (
@@ -26,6 +29,7 @@ from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.named_files import added_since
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import UnsupportedFeature
+from lakescan.options.staging import Staging
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import NewTable
@@ -39,14 +43,14 @@ _BEFORE_ALL = -1  # the version before the first one
 class NewDeltaTable:
     """A table of which its folder has no log until it is committed.
 
-    `named_while` holds its name in a catalog while it is committed.
+    `name` is the one that it gets in a catalog. It can be pickled: other processes write its files, and commit it.
     """
 
     location: str
     new: NewDelta
     options: WriteOptions
     storage: Storage
-    named_while: Callable[[], AbstractContextManager[None]] = nullcontext
+    name: Identifier | None = None
 
     is_new = True
 
@@ -61,8 +65,22 @@ class NewDeltaTable:
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Make version 0 with these files."""
-        with self.named_while():
+        with self._named():
             commit_created(self.location, self.new, self.storage, _rows(files, self.writes))
+
+    def _named(self) -> AbstractContextManager[None]:
+        """What gives it the name while it is committed."""
+        if self.name is None:
+            return nullcontext()
+        return place_of_delta(connection(self.name.catalog), self.name, self.location).named()
+
+    def of_transaction(self, application: str, number: int) -> NewDeltaTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def in_session(self, session: Staging) -> NewDeltaTable:
+        """The table: Delta has no staged rows."""
+        return self
 
     def named(self) -> Iterator[pa.Array]:
         """The files of the table that is in the folder now."""
@@ -96,6 +114,14 @@ class ReplacedDeltaTable:
     def writes(self) -> DeltaWrites:
         """How to write data files: by the metadata that the table will have."""
         return _writes(self._location, in_place_of(self.base, self.new), self.storage, self.options)
+
+    def of_transaction(self, application: str, number: int) -> ReplacedDeltaTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def in_session(self, session: Staging) -> ReplacedDeltaTable:
+        """The table: Delta has no staged rows."""
+        return self
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Replace the version that was opened; a concurrent commit is a conflict."""

@@ -95,7 +95,7 @@ class DeltaFormat:
     ) -> NewDeltaTable:
         """A table whose name the catalog has from its commit on."""
         place = place_of_delta(catalog, name, definition.location)
-        return NewDeltaTable(place.location, new_table(definition), options, place.storage, place.named)
+        return NewDeltaTable(place.location, new_table(definition), options, place.storage, name)
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]

@@ -34,7 +34,7 @@ from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.expired_snapshots import Retention
 from lakescan.iceberg.metadata.locate import InFolder
-from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.expired_files import parts_of
 from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
@@ -155,9 +155,9 @@ class IcebergTarget:
 
     @cached_property
     def scan(self) -> ScanSpec:
-        """A scan of the branch at the opened metadata."""
+        """A scan of the branch at the opened metadata, whatever the session reads."""
         branch = self.options.branch
-        selector = SnapshotSelector(branch=branch) if branch in self._table.metadata.refs else None
+        selector = SnapshotSelector(branch=branch if branch in self._table.metadata.refs else MAIN)
         table, made = self.opened, self._with_columns
         if made is not None:
             table = IcebergTable(made.metadata, self.storage, InFolder(self._table.metadata_location, self.storage))

@@ -15,18 +15,23 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.options.staging import NOT_STAGED
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 
 
 def staged_options(options: WriteOptions, properties: Mapping[str, str], table: str) -> WriteOptions:
-    """The options of a write, with the branch that `wap-branch` means.
+    """The options of a write, with the branch that `wap-branch` means, and as the session of the rows stages them.
 
-    Raises `InvalidOption` if rows are to be staged in a table that does not have `write.wap.enabled`.
+    Raises `InvalidOption` if rows are to be staged in a table that does not have `write.wap.enabled`, or the session
+    stages them in two ways.
     """
+    is_audited = IcebergProperties(properties, table).is_audited
+    if is_audited:
+        options = replace(options.staged_by_session(), session=NOT_STAGED)
     if not options.is_staged:
         return options
-    if not IcebergProperties(properties, table).is_audited:
+    if not is_audited:
         name = "wap-id" if options.wap_id is not None else "wap-branch"
         raise InvalidOption(
             f"{name} stages rows of {table}, whose property write.wap.enabled is not true: set it first, or write to a "

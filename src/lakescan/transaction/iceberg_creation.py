@@ -12,18 +12,21 @@ import pyarrow as pa
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.registry import connection
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
 from lakescan.iceberg.scan.named_files import added_since
-from lakescan.iceberg.write.commit import EPOCH, QUERY
+from lakescan.iceberg.write.commit import EPOCH, QUERY, STAGED_ID
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.foreign_tables import check_apart, staged_with_files
 from lakescan.iceberg.write.new_table import named_now
 from lakescan.iceberg.write.outcomes import loaded
+from lakescan.options.staging import Staging
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import NewTable
+from lakescan.transaction.iceberg_changes import staged_options
 from lakescan.write.foreign_files import FolderFiles
 from lakescan.write.table_writes import WrittenFile
 
@@ -31,35 +34,74 @@ from lakescan.write.table_writes import WrittenFile
 def summary_of(options: WriteOptions) -> dict[str, str]:
     """What the options add to the summary of a snapshot."""
     epoch = {} if options.transaction is None else {QUERY: options.transaction[0], EPOCH: str(options.transaction[1])}
-    return {**options.commit_properties, **epoch}
+    staged = {} if options.wap_id is None else {STAGED_ID: options.wap_id}
+    return {**options.commit_properties, **epoch, **staged}
 
 
 @dataclass(frozen=True)
 class NewIcebergTable:
-    """A table of which its catalog has nothing until it is committed; `_staged` is pyiceberg's."""
+    """A table of which its catalog has nothing until it is committed; `_metadata` and `_config` are pyiceberg's.
+
+    It can be pickled: other processes write its files, and commit it, by the catalog that they know by the name.
+    """
 
     identifier: Identifier
     options: WriteOptions
     storage: Storage
-    _staged: Any = field(repr=False)
+    _metadata: Any = field(repr=False)
+    _metadata_location: str = field(repr=False)
+    _io: Any = field(repr=False)
+    _config: Any = field(repr=False)
 
     is_new = True
 
     @staticmethod
     def of(identifier: Identifier, staged: Any, options: WriteOptions) -> NewIcebergTable:
-        """The table, with access to the storage that its catalog gives it."""
-        storage = Storage(io_properties=of_storage({**staged.catalog.properties, **staged.io.properties}))
-        return NewIcebergTable(identifier, options, storage, staged)
+        """The table, with access to the storage that its catalog gives it, whose rows are staged as `options` say.
 
-    @cached_property
+        `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
+        """
+        storage = Storage(io_properties=of_storage({**staged.catalog.properties, **staged.io.properties}))
+        options = staged_options(options, staged.metadata.properties, str(identifier))
+        found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
+        return NewIcebergTable(identifier, options, storage, *found)
+
+    @property
+    def _staged(self) -> Any:
+        from pyiceberg.table import StagedTable
+
+        catalog = connection(self.identifier.catalog)
+        found = (self._metadata, self._metadata_location, self._io)
+        return StagedTable(self.identifier.within, *found, catalog, self._config)
+
+    @property
     def writes(self) -> IcebergWrites:
         """How to write data files: by the metadata that the table will have."""
-        return IcebergWrites(self._staged.metadata, self.storage, self.options)
+        return IcebergWrites(self._metadata, self.storage, self.options)
+
+    def of_transaction(self, application: str, number: int) -> NewIcebergTable:
+        """The table, whose rows are those of a transaction."""
+        options = replace(self.options, txn_app_id=application, txn_version=number)
+        options.check_staged()
+        return replace(self, options=options)
+
+    def in_session(self, session: Staging) -> NewIcebergTable:
+        """The table, whose rows are staged as a session says."""
+        options = self.options.in_session(session)
+        return replace(self, options=staged_options(options, self._metadata.properties, str(self.identifier)))
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Make the table with a snapshot of these files; without any, it has no snapshot."""
+        options = self.options
         with translated(self.identifier):
-            commit_created(self._staged, files, self.storage, summary_of(self.options))
+            commit_created(
+                self._staged,
+                files,
+                self.storage,
+                summary_of(options),
+                options.branch,
+                is_staged=options.wap_id is not None,
+            )
 
     def named(self) -> Iterator[pa.Array]:
         """The files of the table that has the name now."""
@@ -69,7 +111,7 @@ class NewIcebergTable:
         """The table with a mapping of names to field ids, and the files with the statistics of their footers."""
         check_apart(folder, self._staged.metadata.location)
         staged, files = staged_with_files(self._staged, found, self.storage)
-        return replace(self, _staged=staged), files
+        return replace(self, _metadata=staged.metadata, _metadata_location=staged.metadata_location), files
 
 
 @dataclass(frozen=True)
@@ -86,6 +128,14 @@ class ReplacedIcebergTable:
     def writes(self) -> IcebergWrites:
         """How to write data files: by the metadata that the table will have."""
         return IcebergWrites(self._replacement.metadata, self._replacement.storage, self.options)
+
+    def of_transaction(self, application: str, number: int) -> ReplacedIcebergTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def in_session(self, session: Staging) -> ReplacedIcebergTable:
+        """The table: it has no staged rows."""
+        return self
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Commit the definition and the rows; without files, the table is empty."""

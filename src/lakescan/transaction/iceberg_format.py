@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.catalogs.answers import check_readable
 from lakescan.catalogs.create import commit_replacement, create_iceberg, replacement_of, stage_iceberg
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
@@ -19,12 +20,14 @@ from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.locate import is_metadata_file
+from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
 from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.transaction.iceberg_changes import staged_options
 from lakescan.transaction.iceberg_creation import NewIcebergTable, ReplacedIcebergTable, summary_of
 
 _FOLDER = "metadata"
@@ -109,6 +112,13 @@ class IcebergFormat:
     ) -> ReplacedIcebergTable:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
         replacement = replacement_of(catalog, name, definition, summary_of(options))
+        staged = staged_options(options, replacement.metadata.properties, str(name))
+        if staged.is_staged or staged.branch != MAIN:
+            raise UnsupportedFeature(
+                f"replacing {name} by rows that are staged (wap-id, wap-branch, and the session's settings for them)",
+                "The columns of all branches are replaced at once: overwrite its rows (Table.overwrite), which are "
+                "staged, or replace it without write.wap.enabled.",
+            )
         return ReplacedIcebergTable(name, replacement, options)
 
     def declared(self, scan: ScanSpec) -> Declared:
@@ -119,9 +129,11 @@ class IcebergFormat:
         """Register the metadata file that the scan reads."""
         from pyiceberg.exceptions import TableAlreadyExistsError
 
+        location = scan.to_options()["path"]
+        check_readable(scan.storage.read(location), location)  # catalogs may look at it only once it has the name
         with translated(name):
             try:
-                catalog.register_table(name.within, scan.to_options()["path"])
+                catalog.register_table(name.within, location)
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{name} already exists") from error
 

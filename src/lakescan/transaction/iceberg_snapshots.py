@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +36,7 @@ from lakescan.iceberg.write.refs import (
     staged,
 )
 from lakescan.storage import Storage
+from lakescan.transaction.iceberg_nulls import check_no_nulls
 from lakescan.transaction.results import RefResult
 
 
@@ -109,7 +111,9 @@ class IcebergSnapshots:
     def cherry_pick(self, version: int) -> RefResult:
         """Apply the changes of a snapshot to the current state."""
         with translated(self.identifier):
-            before, after = cherry_pick(self.table, self.opened, version, self.storage, self.retries)
+            before, after = cherry_pick(
+                self.table, self.opened, version, self.storage, self.retries, self._check_picked
+            )
         return RefResult(MAIN, before, after)
 
     def publish(self, wap_id: str) -> RefResult:
@@ -118,8 +122,17 @@ class IcebergSnapshots:
             raise InvalidOption(f"wap_id={wap_id!r}: expected the id that the changes were staged with, a string")
         return self.cherry_pick(staged(self.opened.metadata, wap_id).id)
 
-    def _moved(self, rule: Any) -> RefResult:
+    def _check_picked(self, now: IcebergTable, picked: int) -> None:
+        check_no_nulls(now, picked, self.storage, added=True)
+
+    def _moved(self, rule: Callable[[IcebergTable], RefMove]) -> RefResult:
+        def proven(now: IcebergTable) -> RefMove:
+            move = rule(now)
+            if move.new_rows is not None:
+                check_no_nulls(now, move.new_rows, self.storage)
+            return move
+
         with translated(self.identifier):
-            move = moved(self.table, self.opened, self.storage, self.retries, rule)
+            move = moved(self.table, self.opened, self.storage, self.retries, proven)
         ids = (None if each is None else each.snapshot_id for each in (move.before, move.after))
         return RefResult(move.name, *ids)

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from lakescan.definition.table_definition import TableDefinition, numbered
-from lakescan.errors import CommitStateUnknown, InvalidOption
+from lakescan.errors import CommitStateUnknown
+from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import discard
 from lakescan.transaction.base import Format, NewTable
+from lakescan.transaction.open import check_new
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import Rows, rows_of
 from lakescan.transaction.save import check_fit, saved
 from lakescan.write.partitioned_writer import new_write_id
+from lakescan.write.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
-
-
-def check_new(options: WriteOptions) -> None:
-    """Raise `InvalidOption` for options that rows of a new table cannot have."""
-    options.check_appends()
-    if options.branch != "main" or options.is_staged:
-        raise InvalidOption("branch, wap-id and wap-branch: a new table has rows in its main branch alone")
 
 
 def with_columns_of(definition: TableDefinition, rows: Rows, format: Format) -> TableDefinition:
@@ -47,26 +43,32 @@ def create_in_folder(
 
     Raises `CreatedConcurrently` if one is there, and what `create_with` raises.
     """
+    options.check_appends()
     check_new(options)
     rows = rows_of(data)
     whole = with_columns_of(definition, rows, format)
     return create_with(format.new_table_at(location, whole, options, storage_options), rows)
 
 
-def create_with(new: NewTable, rows: Rows) -> WriteResult:
+def create_with(new: NewTable, rows: Rows, where: Predicate | None = None) -> WriteResult:
     """Write the rows, and make the table with them in one commit.
 
     If anything fails, there is no table, and its files are removed; unless the outcome of the commit is unknown.
-    Raises `SchemaMismatch` for rows that do not fit its columns, and what its commit raises.
+    Raises `SchemaMismatch` for rows that do not fit its columns, or do not match `where`, and what its commit raises.
     """
     check_fit(new.writes, rows.schema)
     write_id = new_write_id()
     try:
-        files = rows.write(new.writes, write_id, None)
+        files = rows.write(new.writes, write_id, where)
     except BaseException:
         if new.is_new:
-            _remove(new, write_id)
+            remove_written(new, write_id)
         raise
+    return commit_new(new, files)
+
+
+def commit_new(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult:
+    """Make the table with files; they are removed if it provably was not made."""
     try:
         new.commit(files)
     except CommitStateUnknown:
@@ -77,7 +79,7 @@ def create_with(new: NewTable, rows: Rows) -> WriteResult:
     return saved(files)
 
 
-def _remove(new: NewTable, write_id: str) -> None:
+def remove_written(new: NewTable, write_id: str) -> None:
     """Remove what tasks have written that ended before another one failed."""
     writes = new.writes
     try:

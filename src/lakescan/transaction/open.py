@@ -1,8 +1,8 @@
-"""Open the target of a write by identifier or path; create the table if it does not exist."""
+"""Open the target of a write by identifier or path: a table, or one that the write creates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +11,10 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.catalogs.registry import connection
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
-from lakescan.errors import InvalidOption, NotATable, TableExists
+from lakescan.errors import InvalidOption, NotATable
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.base import Format, Target
+from lakescan.transaction.base import Format, NewTable, Target
 from lakescan.transaction.formats import DEFAULT, format_at, format_named
 
 
@@ -31,43 +31,67 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
     return True
 
 
-def open_target(
-    path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any], rows: pa.Schema
-) -> Target:
-    """Open the table at a path or with an identifier; create it with the columns of `rows` if it does not exist.
+def open_target(path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]) -> Target:
+    """Open the table at a path or with an identifier; raises `NotATable` if there is none; see `existing_target`."""
+    target = existing_target(path, format, options, storage_options)
+    if target is None:
+        raise NotATable(f"there is no table {path}")
+    return target
+
+
+def existing_target(
+    path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]
+) -> Target | None:
+    """Open the table at a path or with an identifier; None if there is none.
 
     Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
-    `InvalidOption` if `format` is needed or contradicts the table.
+    `InvalidOption` if `format` contradicts the table.
     """
     wanted = None if format is None else format_named(format)
     identifier = identifier_of(path)
     if identifier is not None:
-        return _by_name(identifier, wanted, options, rows)
+        return _by_name(identifier, wanted, options)
     storage = Storage(storage_options)
     found = format_at(path, storage)
     if found is None:
-        if wanted is None:
-            raise InvalidOption(f"there is no table at {path}: pass format='delta' to create one, or a catalog name")
-        options.check_format(wanted.name)
-        new = _definition(rows, options, wanted)
-        _create(lambda: wanted.create_at(path, new, storage_options))
-    chosen = found or wanted
-    assert chosen is not None
-    options.check_format(chosen.name)
-    target = chosen.open_target(path, None, options, storage)
-    _check_format(path, chosen, wanted)
+        return None
+    options.check_format(found.name)
+    target = found.open_target(path, None, options, storage)
+    _check_format(path, found, wanted)
     return target
 
 
-def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions, rows: pa.Schema) -> Target:
+def new_table(
+    path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any], rows: pa.Schema
+) -> NewTable:
+    """The table that a write creates at a path or with an identifier, with the columns of its rows.
+
+    Raises `InvalidOption` if `format` is needed, `CreatedConcurrently` if there is a table by now, and what
+    `check_new` raises.
+    """
+    identifier = identifier_of(path)
+    if format is None and identifier is None:
+        raise InvalidOption(f"there is no table at {path}: pass format='delta' to create one, or a catalog name")
+    chosen = format_named(format or DEFAULT)
+    options.check_format(chosen.name)
+    definition = _definition(rows, options, chosen)
+    check_new(options)
+    if identifier is None:
+        return chosen.new_table_at(path, definition, options, storage_options)
+    return chosen.new_table(connection(identifier.catalog), identifier, definition, options)
+
+
+def check_new(options: WriteOptions) -> None:
+    """Raise `InvalidOption` for options that rows of a new table cannot have."""
+    if options.branch != "main":
+        raise InvalidOption("branch: a new table has rows in its main branch alone")
+
+
+def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:
     try:
         entry = find(identifier)
     except NotATable:
-        new = wanted or format_named(DEFAULT)
-        options.check_format(new.name)
-        definition = _definition(rows, options, new)
-        _create(lambda: new.create(connection(identifier.catalog), identifier, definition))
-        entry = find(identifier)
+        return None
     found = format_named(entry.format)
     _check_format(str(identifier), found, wanted)
     options.check_format(found.name)
@@ -78,14 +102,6 @@ def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOption
 def _check_format(table: str, found: Format, wanted: Format | None) -> None:
     if wanted is not None and wanted is not found:
         raise InvalidOption(f"{table} is a table of format {found.name}, not {wanted.name}")
-
-
-def _create(create: Callable[[], None]) -> None:
-    """Create a table, unless another writer created it at the same time."""
-    try:
-        create()
-    except TableExists:
-        return
 
 
 def _definition(rows: pa.Schema, options: WriteOptions, format: Format) -> TableDefinition:

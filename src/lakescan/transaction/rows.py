@@ -11,6 +11,7 @@ from lakescan import engines
 from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
+from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, read, reader_of
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
@@ -24,20 +25,28 @@ class Rows(Protocol):
         """The Arrow schema of the rows."""
 
     @property
+    def session(self) -> Staging:
+        """How the session that the rows come from stages rows of audited tables."""
+
+    @property
     def executor(self) -> PlanningExecutor | None:
         """The executor that rewrites kept rows of replaced files; None for threads of this process."""
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether the rows can be written twice: those of a stream can be read only once."""
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows; raise `SchemaMismatch` if a row does not match `where`."""
 
 
 class ArrowRows:
-    """Record batches in this process, which can be read once."""
+    """Record batches in this process; other batches than those of a list can be read once."""
 
-    executor = None
+    executor, session = None, NOT_STAGED
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        self.schema, self._batches = schema, batches
+        self.schema, self._batches, self.can_repeat = schema, batches, isinstance(batches, list)
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows in this process, as one task."""
@@ -73,6 +82,14 @@ def rows_of(data: Any) -> Rows:
     raise InvalidOption(
         f"{type(data).__name__} holds no rows to save: pass Arrow, pandas, Polars, DuckDB or a Spark data frame"
     )
+
+
+def session_of(data: Any) -> Staging:
+    """How the session of a Spark data frame stages rows; of other data, that it does not."""
+    if _library(data) == "pyspark" and hasattr(data, "sparkSession"):
+        found: Staging = engines.load("spark").staging(data.sparkSession)
+        return found
+    return NOT_STAGED
 
 
 def _library(data: Any) -> str:

@@ -29,17 +29,24 @@ if TYPE_CHECKING:
 
 
 def commit_created(
-    staged: StagedTable, files: Iterable[WrittenFile], storage: Storage, properties: Mapping[str, str]
+    staged: StagedTable,
+    files: Iterable[WrittenFile],
+    storage: Storage,
+    properties: Mapping[str, str],
+    branch: str = MAIN,
+    *,
+    is_staged: bool = False,
 ) -> None:
     """Make a staged table with files, in one commit; without files it has no snapshot.
 
-    `properties` go into the snapshot's summary. Raises what `make` raises; the metadata files of a table that was not
-    made are removed.
+    `properties` go into the snapshot's summary. With `is_staged`, no branch names the snapshot. Raises what `make`
+    raises; the metadata files of a table that was not made are removed.
     """
-    base, written = _base(staged.metadata, staged.metadata_location), list(files)
+    base, written = _base(staged.metadata, staged.metadata_location, branch), list(files)
     producer = SnapshotProducer(base, storage, "append", FileChanges(added_files(written, base)), properties)
     try:
-        make(staged, snapshot_updates(base.given, producer.produce(), MAIN) if written else ())
+        updates = snapshot_updates(base.given, producer.produce(), branch) if written else ()
+        make(staged, updates[:1] if is_staged else updates)
     except CommitStateUnknown:
         raise
     except Exception:
@@ -83,5 +90,5 @@ class Replacement:
         )
 
 
-def _base(metadata: Any, source: str) -> CommitBase:
-    return CommitBase(parse_metadata(metadata_text(metadata).encode(), source), metadata)
+def _base(metadata: Any, source: str, branch: str = MAIN) -> CommitBase:
+    return CommitBase(parse_metadata(metadata_text(metadata).encode(), source), metadata, branch)

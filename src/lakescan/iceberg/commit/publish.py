@@ -89,6 +89,8 @@ def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
         return [AssertRefSnapshotId(ref=MAIN, snapshot_id=None), *_no_other_snapshot(table)]
     refs = table.metadata.refs if table.metadata.format_version > 1 else {}
     heads = {name: each.snapshot_id for name, each in refs.items() if each.snapshot_ref_type == "branch"}
+    if head is None:  # the first snapshot of a branch: in a table with rows, it would begin with these
+        heads = {MAIN: table.metadata.current_snapshot_id, **heads}
     return [AssertRefSnapshotId(ref=name, snapshot_id=each) for name, each in {**heads, branch: head}.items()]
 
 

@@ -14,7 +14,7 @@ from lakescan.errors import CorruptMetadata, NotATable
 from lakescan.iceberg.metadata.document import read_document
 from lakescan.iceberg.metadata.format_versions import FormatVersion, known_version
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
-from lakescan.iceberg.metadata.partition_spec import PartitionSpec, parse_spec
+from lakescan.iceberg.metadata.partition_spec import PartitionSpecs, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Reference, TableMetadata
@@ -96,7 +96,7 @@ class _Parser:
             raise self.node.fault(f"current-schema-id {current} is not among its schemas {sorted(schemas)}")
         return schemas, current
 
-    def _specs(self, schemas: Mapping[int, Schema], current: int) -> tuple[dict[int, PartitionSpec], int]:
+    def _specs(self, schemas: Mapping[int, Schema], current: int) -> tuple[PartitionSpecs, int]:
         sources = {i: f for s in [*schemas.values(), schemas[current]] for i, f in s.by_id.items()}
         if self.version.lists_all or self.node.has("partition-specs"):
             nodes = self.node.children("partition-specs")
@@ -109,7 +109,7 @@ class _Parser:
         specs = self._by_id(parsed, "partition specs")
         if default not in specs:
             raise self.node.fault(f"default-spec-id {default} is not among its partition specs {sorted(specs)}")
-        return specs, default
+        return PartitionSpecs(specs), default
 
     def _sort_order(self) -> SortOrder:
         """The default sort order; version 1 may omit it."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
 
 _NUMBERED = ("bucket", "truncate")
@@ -105,6 +106,16 @@ class PartitionField:
     source_id: int
     transform: Transform
     type: t.Type
+
+
+class PartitionSpecs(dict[int, "PartitionSpec"]):
+    """The partition specs of a table by id: a file of another one has a partition that nobody knows."""
+
+    def __missing__(self, spec_id: int) -> PartitionSpec:
+        raise CorruptMetadata(
+            f"there are files of the partition spec {spec_id}, which is not among the table's specs {sorted(self)}: "
+            "their partitions are unknown. Open an older metadata file that has it."
+        )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.retries import Attempts, RetryPolicy
@@ -15,13 +14,10 @@ from lakescan.common.schema import FieldMatching
 from lakescan.errors import CommitConflict, InvalidOption
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.listed import listed_manifests
+from lakescan.iceberg.commit.live_files import live_among
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.written_files import added_files
-from lakescan.iceberg.manifests.codes import DELETED
-from lakescan.iceberg.manifests.entries import entries_of
-from lakescan.iceberg.manifests.manifest_file import DATA, manifest_files
 from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, name_mapping_text, paths_of
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
@@ -81,19 +77,12 @@ def add_files(
 
 def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage) -> None:
     """Raise `InvalidOption` if one of the files is a data file of the table, in any spelling of its location."""
-    places = storage.places(base.metadata.location)
-    new = pa.array([each.location for each in files], pa.string())
-    wanted = places.of(new)
-    listed = listed_manifests(base, storage)
-    data = manifest_files(listed.filter(pc.equal(listed["content"], DATA)))
-    for entries in entries_of(data, base.metadata.specs, storage):
-        live = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
-        there = pc.is_in(wanted, value_set=places.of(live.field("file_path").cast(pa.string())))
-        if pc.any(there).as_py():
-            raise InvalidOption(
-                f"{new.filter(there)[0].as_py()} is a data file of {base.metadata.location} already: its rows would be "
-                "there twice. Nothing was added; check_duplicate_files => false adds it all the same"
-            )
+    there = live_among(pa.array([each.location for each in files], pa.string()), base, storage)
+    if len(there):
+        raise InvalidOption(
+            f"{there[0].as_py()} is a data file of {base.metadata.location} already: its rows would be there twice. "
+            "Nothing was added; check_duplicate_files => false adds it all the same"
+        )
 
 
 def _mapped(fields: Iterable[t.Field]) -> list[Any]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from lakescan.common.retries import COMMITS, Attempts
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption
 from lakescan.iceberg.metadata.table_metadata import MAIN
 
 
 def with_branch(table: Any, branch: str) -> Any:
-    """Return the table (pyiceberg's), with the branch created if missing.
+    """Return the table (pyiceberg's), with the branch created if missing, at the current snapshot.
 
-    Raises `UnsupportedFeature` if the table has no snapshot yet, `InvalidOption` if the name is that of a tag.
+    In a table without one, the first commit to the branch makes it. Raises `InvalidOption` if the name is that of a
+    tag.
     """
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.refs import SnapshotRefType
@@ -21,9 +22,7 @@ def with_branch(table: Any, branch: str) -> Any:
     while branch != MAIN and branch not in table.metadata.refs:
         at = table.current_snapshot()
         if at is None:
-            raise UnsupportedFeature(
-                f"creating the branch {branch!r} of a table without snapshots", "Write to its main branch first."
-            )
+            return table
         try:
             table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
         except CommitFailedException as error:  # another writer created it, or committed to the table

@@ -6,6 +6,7 @@ appends, and of dynamic overwrites whose partitions are as they were.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.live_files import live_among
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot, still_there
 from lakescan.iceberg.commit.validate import Rebase, Validation
@@ -40,11 +42,17 @@ _APPEND, _OVERWRITE = "append", "overwrite"
 
 
 def cherry_pick(
-    table: Table, opened: IcebergTable, version: int, storage: Storage, retries: RetryPolicy
+    table: Table,
+    opened: IcebergTable,
+    version: int,
+    storage: Storage,
+    retries: RetryPolicy,
+    check_rows: Callable[[IcebergTable, int], None],
 ) -> tuple[int | None, int]:
     """Apply a snapshot's changes to the current state. Returns the ids of the current snapshots before and after.
 
-    It is retried after concurrent commits that it does not conflict with. Raises `NoSuchSnapshot`; `InvalidOption` for
+    `check_rows` refuses rows of the snapshot that the table cannot have by now. It is retried after concurrent commits
+    that it does not conflict with. Raises `NoSuchSnapshot`; `InvalidOption` for
     a snapshot that the current state has already, or whose wap-id is published; `UnsupportedFeature` for changes that
     are neither an append nor a dynamic overwrite; `CommitConflict` if partitions that it replaces have changed.
     """
@@ -52,12 +60,15 @@ def cherry_pick(
     at, now = copy(table), opened
     while True:
         picked = checked(now.metadata, version)
+        check_rows(now, version)
         before = now.metadata.current_snapshot_id
         failed: Failed | None
         if picked.parent_id == before:
             failed, after = commit_move(at, current_set(now.metadata, version), storage), version
         else:
-            producer = producer_of(picked, CommitBase(now.metadata, at.metadata), storage)
+            base = CommitBase(now.metadata, at.metadata)
+            producer = producer_of(picked, base, storage)
+            _check_new(picked, producer.changes, base, storage)
             there = still_there(at, version)
             failed = commit_snapshot(at, producer, known, storage, requirements=there)
             after = producer.snapshot_id
@@ -101,6 +112,17 @@ def checked(metadata: TableMetadata, version: int) -> IcebergSnapshot:
             "Overwrite the partitions again.",
         )
     return picked
+
+
+def _check_new(picked: IcebergSnapshot, changes: FileChanges, base: CommitBase, storage: Storage) -> None:
+    """Raise `InvalidOption` if the table has a file of the snapshot already: its rows would be there twice."""
+    added = [each["file_path"].cast(pa.string()) for each in changes.added.values()]
+    there = live_among(pa.chunked_array(added, pa.string()).combine_chunks(), base, storage)
+    if len(there):
+        raise InvalidOption(
+            f"{base.metadata.location}: the current state has {there[0].as_py()} already, which snapshot {picked.id} "
+            "added: its rows would be there twice"
+        )
 
 
 def producer_of(picked: IcebergSnapshot, base: CommitBase, storage: Storage) -> SnapshotProducer:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict, CorruptMetadata
+from lakescan.formats.snapshot_refs import RefKind
 from lakescan.iceberg.alter.added_columns import AddedColumns
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
@@ -26,7 +27,7 @@ from lakescan.iceberg.commit.row_change import RowChange
 from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
 from lakescan.iceberg.commit.validate import Rebase, Validation
 from lakescan.iceberg.commit.written_files import added_files
-from lakescan.iceberg.metadata.table_metadata import MAIN, ancestors
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata, ancestors
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
@@ -299,15 +300,27 @@ class IcebergCommit:
             table, now = failed.table, failed.now
 
     def _base(self, table: Table, now: IcebergTable) -> CommitBase:
-        reference = now.metadata.refs.get(self.branch)
-        if self.branch != MAIN and (reference is None or reference.kind != "branch"):
-            raise CommitConflict(
-                f"{self._where}: another writer removed the branch {self.branch!r}. Write to it again."
-            )
+        if self.branch != MAIN:
+            self._check_branch(now.metadata)
         if self.adds is not None:
             made = self.adds.on(table, now)
             return CommitBase(made.metadata, made.given, self.branch)
         return CommitBase(now.metadata, table.metadata, self.branch)
+
+    def _check_branch(self, now: TableMetadata) -> None:
+        """Raise `CommitConflict` if the branch is not what it was: there, or to be made in a table without rows."""
+        before, reference = self.opened.metadata, now.refs.get(self.branch)
+        if reference is not None and reference.kind != RefKind.BRANCH:
+            raise CommitConflict(f"{self._where}: {self.branch!r} is a tag by now, which stays. Choose another branch.")
+        if reference is None and self.branch in before.refs:
+            raise CommitConflict(
+                f"{self._where}: another writer removed the branch {self.branch!r}. Write to it again."
+            )
+        if self.branch not in before.refs and now.current_snapshot_id is not None:
+            raise CommitConflict(
+                f"{self._where}: another writer wrote the table's first rows, which the branch {self.branch!r} is to "
+                "have. Write to it again."
+            )
 
     def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> Failed | None:
         known, storage, is_staged = set(self.opened.metadata.snapshots), self.writes.storage, self.wap_id is not None

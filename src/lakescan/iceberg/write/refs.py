@@ -33,6 +33,14 @@ class RefMove:
     before: Reference | None
     after: Reference | None
 
+    @property
+    def new_rows(self) -> int | None:
+        """The id of the snapshot whose rows a branch has by the move; None for a tag, and for a branch that stays."""
+        if self.after is None or self.after.kind != RefKind.BRANCH:
+            return None
+        stays = self.before is not None and self.before.snapshot_id == self.after.snapshot_id
+        return None if stays else self.after.snapshot_id
+
 
 def made(
     metadata: TableMetadata, kind: RefKind, name: str, snapshot_id: int, retention: RefRetention, if_there: IfThere
@@ -161,13 +169,18 @@ def moved(
 
 
 def commit_move(table: Table, move: RefMove, storage: Storage) -> Failed | None:
-    """Commit a move, provided that the branch or tag is still where it was. Returns None on success."""
-    from pyiceberg.table.update import AssertRefSnapshotId
+    """Commit a move, provided that the branch or tag is still where it was. Returns None on success.
+
+    For the rows of a branch, the columns must be the same, too: these rows were looked at for nulls.
+    """
+    from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId
 
     where = None if move.before is None else move.before.snapshot_id
-    same = AssertRefSnapshotId(ref=move.name, snapshot_id=where)
+    same: list[Any] = [AssertRefSnapshotId(ref=move.name, snapshot_id=where)]
+    if move.new_rows is not None:
+        same.append(AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id))
     return commit(
-        table, (ref_update(move),), (same,), storage, lambda now: now.metadata.refs.get(move.name) == move.after
+        table, (ref_update(move),), tuple(same), storage, lambda now: now.metadata.refs.get(move.name) == move.after
     )
 
 

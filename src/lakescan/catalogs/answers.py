@@ -1,0 +1,65 @@
+"""What a catalog answered, or a metadata file says, that its client cannot read."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+from lakescan.errors import CorruptMetadata
+
+_MOST = 3  # faults that a message names
+_PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
+
+
+def unreadable(error: BaseException) -> str | None:
+    """What pyiceberg could not read; None for an error that says something else.
+
+    pyiceberg lets errors of its parsers through: pydantic's, those of JSON, of texts and of compressed files.
+    """
+    kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__]
+    if "pydantic_core.ValidationError" in kinds:
+        return "; ".join(_faults(error))
+    if "pyiceberg.ValidationError" in kinds:
+        return (None if error.__cause__ is None else unreadable(error.__cause__)) or str(error)
+    if isinstance(error, AttributeError | KeyError | TypeError) and _raised_in(error) in _PARSERS:
+        return f"{type(error).__name__} in {_raised_in(error)}: {error}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON: {error}"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    return f"it is damaged: {error}" if isinstance(error, zlib.error | EOFError) else None
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module that raised an error."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return "" if at is None else str(at.tb_frame.f_globals.get("__name__", ""))
+
+
+def check_readable(text: bytes, location: str) -> None:
+    """Raise `CorruptMetadata` if pyiceberg, by which tables of catalogs are written, cannot read a metadata file."""
+    from pyiceberg.serializers import Compressor, FromByteStream
+
+    try:
+        stream: Any = BytesIO(text)
+        FromByteStream.table_metadata(stream, compression=Compressor.get_compressor(location))
+    except Exception as error:
+        why = unreadable(error) or str(error)
+        raise CorruptMetadata(
+            f"{location} cannot be registered: pyiceberg, by which catalogs are asked, cannot read it: {why}. Register "
+            "it with another engine and rewrite it there, or read it here by its location."
+        ) from error
+
+
+def _faults(error: Any) -> Iterator[str]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    for each in found[:_MOST]:
+        where = ".".join(map(str, each["loc"]))
+        yield f"{where}: {each['msg']}" if where else each["msg"]
+    if len(found) > _MOST:
+        yield f"and {len(found) - _MOST} more"

@@ -1,0 +1,37 @@
+"""Write, audit, publish: how a session of Spark stages the rows that it writes, and reads those that it staged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakescan.errors import InvalidOption
+
+ID_SETTING, BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The settings of a session, for tables with the property `write.wap.enabled` alone; None where one is not set.
+
+    - `wap_id`: `spark.wap.id`, under which rows are staged, in snapshots that no branch names.
+    - `wap_branch`: `spark.wap.branch`, to which rows are written, and from which they are read where it is there.
+    """
+
+    wap_id: str | None = None
+    wap_branch: str | None = None
+
+    @staticmethod
+    def of(wap_id: str | None, wap_branch: str | None) -> Staging:
+        """The settings as a session has them, where an empty text is none."""
+        return Staging(wap_id or None, wap_branch or None)
+
+    def check(self) -> None:
+        """Raise `InvalidOption` if both are set, as Iceberg's writer and reader for Spark refuse them."""
+        if self.wap_id is not None and self.wap_branch is not None:
+            raise InvalidOption(
+                f"the session has both {ID_SETTING} ({self.wap_id!r}) and {BRANCH_SETTING} ({self.wap_branch!r}): "
+                "unset one of them"
+            )
+
+
+NOT_STAGED = Staging()
