@@ -357,3 +357,50 @@ def test_a_renamed_column_of_files_without_ids_can_have_its_name_back(
     now().alter().rename_column("number", "id").add_column("number", "STRING").commit()
     assert sorted(now().to_arrow()["id"].to_pylist()) == [1, 2]
     assert now().to_arrow()["number"].null_count == 2
+
+
+def test_a_column_in_the_file_has_the_value_of_its_folder(
+    local: lakescan.Catalog, call: Called, tmp_path: Path
+) -> None:
+    """Readers take the folder's value, and skip files by the column's own bounds."""
+    local.create_table("db.t", "id BIGINT, part STRING, n INT, d DECIMAL(5, 2)", partition_by=("part", "n", "d"))
+
+    def folder(name: str, part: str | None, n: int, d: str) -> str:
+        values = {"id": [1], "part": pa.array([part], pa.string()), "n": pa.array([n], pa.int32()), "d": [Decimal(d)]}
+        return f"`parquet`.`{written(tmp_path / name / 'part=a' / 'n=7' / 'd=1.50' / 'f.parquet', pa.table(values))}`"
+
+    call("add_files", "db.t", folder("x", "a", 7, "1.50").replace("/part=a/n=7/d=1.50/f.parquet", ""))
+    for name, values in (("y", ("b", 7, "1.50")), ("z", ("a", 8, "1.50")), ("w", ("a", 7, "2.50"))):
+        with pytest.raises(SchemaMismatch, match="other values than the one in the name of its folder"):
+            call("add_files", "db.t", folder(name, *values).replace("/part=a/n=7/d=1.50/f.parquet", ""))
+    assert now().scan().where("part = 'a' AND n = 7 AND d = 1.50").count() == 1
+
+
+def test_two_columns_of_a_file_are_not_one_of_the_table(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
+    table = local.create_table("db.t", "id BIGINT, s STRING")
+    call("add_files", "db.t", f"`parquet`.`{written(tmp_path / '1.parquet', pa.table({'id': [1], 's': ['x']}))}`")
+    table.alter().rename_column("s", "z").commit()
+    both = written(tmp_path / "2.parquet", pa.table({"id": [2], "s": ["old"], "z": ["new"]}))
+    with pytest.raises(SchemaMismatch, match="its columns 's' and 'z' are both the column 'z'"):
+        call("add_files", "db.t", f"`parquet`.`{both}`")
+    for number, name in ((3, "s"), (4, "z")):
+        file = written(tmp_path / f"{number}.parquet", pa.table({"id": [number], name: ["y"]}))
+        call("add_files", "db.t", f"`parquet`.`{file}`")
+    assert sorted(now().to_arrow()["z"].to_pylist()) == ["x", "y", "y"]
+
+
+def test_files_with_ids_have_a_name_that_the_field_has_had(
+    local: lakescan.Catalog, call: Called, tmp_path: Path
+) -> None:
+    table = local.create_table("db.t", "id BIGINT, s STRING")
+    ids = {"id": b"1", "s": b"2"}
+    schema = pa.schema(
+        [
+            pa.field(name, kind, metadata={b"PARQUET:field_id": ids[name]})
+            for name, kind in (("id", pa.int64()), ("s", pa.string()))
+        ]
+    )
+    file = written(tmp_path / "1.parquet", pa.table({"id": [1], "s": ["x"]}, schema=schema))
+    table.alter().rename_column("s", "z").commit()
+    call("add_files", "db.t", f"`parquet`.`{file}`")
+    assert now().to_arrow().to_pylist() == [{"id": 1, "z": "x"}]

@@ -255,6 +255,24 @@ def test_a_table_is_made_where_none_is(here: Any, local: lakescan.Catalog, tmp_p
         frame(here, 1).write.format("delta").save(str(tmp_path / "e"))  # Spark's own rule: lakescan.save has that mode
 
 
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_write_makes_a_table_with_its_rows_or_none(here: Any, local: lakescan.Catalog, format: str) -> None:
+    from pyspark.sql.functions import raise_error
+
+    writer = frame(here, 1, 2).write.format(format).option("partition-by", "part")
+    writer.option("table-property.a", "b").mode("append").save("local.db.new")
+    table = local.load_table("db.new")
+    assert (len(table.history()), table.count(), table.partitioning, table.properties["a"]) == (1, 2, "part", "b")
+    bad = frame(here, 1, 2).withColumn("part", raise_error("no").cast("string"))
+    for mode in ("append", "overwrite"):
+        with pytest.raises(Exception, match="no"):
+            bad.write.format(format).mode(mode).save("local.db.bad")
+    assert not local.table_exists("db.bad")
+    with pytest.raises(Exception, match="replaceWhere"):
+        frame(here, 1).write.format(format).mode("overwrite").option("replaceWhere", "id = 9").save("local.db.bad")
+    assert not local.table_exists("db.bad")
+
+
 def test_a_write_that_fails_leaves_nothing(here: Any, made: Make, tmp_path: Path) -> None:
     name = made().format
     frame(here, 1).write.format(name).mode("append").save(NAME)

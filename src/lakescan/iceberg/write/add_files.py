@@ -19,6 +19,7 @@ from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, name_mapping_text, paths_of
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.storage import Storage
@@ -58,7 +59,8 @@ def add_files(
     matching = matching_of(metadata)
     if metadata.table_properties.name_mapping is None:
         matching = FieldMatching(by_id=True, name_mapping=dict(paths_of(schema.fields)))
-    files, is_nameless = as_data_files(found, spec, schema, matching, metadata.table_properties, storage)
+    properties, names = metadata.table_properties, _names(metadata)
+    files, is_nameless = as_data_files(found, spec, schema, matching, properties, storage, names)
     attempts, at, now = Attempts(retries), copy(table), opened
     while True:
         if now.metadata.current_schema_id != metadata.current_schema_id:
@@ -73,6 +75,15 @@ def add_files(
             return producer.summary
         attempts.again(".".join(table.name()), failed.error)
         at, now = failed.table, failed.now
+
+
+def _names(metadata: TableMetadata) -> dict[int, set[str]]:
+    """The names that each field has had, by its id: files of the table itself have those of their time."""
+    names: dict[int, set[str]] = {}
+    for schema in metadata.schemas.values():
+        for field in schema.by_id.values():
+            names.setdefault(field.id, set()).add(field.name)
+    return names
 
 
 def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage) -> None:

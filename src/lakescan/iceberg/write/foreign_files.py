@@ -5,7 +5,7 @@ Nothing but footers is read. Columns are found by field id, or by name in files 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -85,8 +85,11 @@ def as_data_files(
     matching: FieldMatching,
     properties: IcebergProperties,
     storage: Storage,
+    names: Mapping[int, Collection[str]],
 ) -> tuple[list[WrittenFile], bool]:
     """The files as a commit adds them, with statistics from their footers; and whether some have no field ids.
+
+    `names` are those that each field has ever had, by its id: files with ids have one of these.
 
     Raises `SchemaMismatch` for files whose columns do not fit the table's, `CorruptData` for what is not Parquet.
     """
@@ -95,8 +98,9 @@ def as_data_files(
 
     def one(entry: FileEntry, key: Key) -> tuple[WrittenFile, bool]:
         with open_parquet(storage, entry.location) as data:
-            columns = _Columns(entry.location, schema, matching, data)
+            columns = _Columns(entry.location, schema, matching, data, names)
             columns.check(constant)
+            columns.check_folders(dict(zip((field.source_id for field in spec.fields), key, strict=True)))
             details = {**file_metrics(columns.statistics(), properties), "spec_id": spec.id}
             return WrittenFile(entry.location, key, data.rows, data.size, details), columns.is_nameless
 
@@ -108,8 +112,15 @@ def as_data_files(
 class _Columns:
     """The columns of one file, and those of the table that they are."""
 
-    def __init__(self, path: str, schema: Schema, matching: FieldMatching, data: ParquetData) -> None:
-        self._path, self._schema, self._data = path, schema, data
+    def __init__(
+        self,
+        path: str,
+        schema: Schema,
+        matching: FieldMatching,
+        data: ParquetData,
+        names: Mapping[int, Collection[str]],
+    ) -> None:
+        self._path, self._schema, self._data, self._names = path, schema, data, names
         self.is_nameless = not has_ids(data.schema)
         self.fields = read_fields(data.schema, matching)
 
@@ -127,6 +138,7 @@ class _Columns:
         for column in self._schema.fields:
             if column.required and column.id not in found | constant:
                 raise self._misfit(f"it lacks the column {column.name!r}, which may not be null")
+        self._check_once(self.fields)
         for field in self.fields:
             if field.id is None and field.name in self._schema.names:
                 raise self._misfit(
@@ -135,13 +147,42 @@ class _Columns:
                 )
             self._check(field, field.name)
 
+    def _check_once(self, fields: Sequence[FileField]) -> None:
+        """Raise `SchemaMismatch` if two columns of the file are one of the table."""
+        seen: dict[int, str] = {}
+        for field in fields:
+            if field.id is not None and seen.setdefault(field.id, field.name) != field.name:
+                raise self._misfit(
+                    f"its columns {seen[field.id]!r} and {field.name!r} are both the column "
+                    f"{self._schema.path_of.get(field.id, str(field.id))!r} of the table"
+                )
+            self._check_once(field.children)
+
+    def check_folders(self, folders: Mapping[int, Any]) -> None:
+        """Raise `SchemaMismatch` if a column that the file has too has other values than its folder's.
+
+        Readers take the folder's, and skip files by the column's own bounds: rows would not be found.
+        """
+        for leaf in self.statistics().leaves:
+            field_id = leaf.leaf.field.id
+            if field_id not in folders or leaf.least is None or leaf.most is None:
+                continue
+            value = _as_bound(folders[field_id], leaf.leaf.field.type)
+            if leaf.nulls or not leaf.least == leaf.most == value:
+                name = leaf.leaf.field.name
+                raise self._misfit(
+                    f"its column {name!r} has other values than the one in the name of its folder: drop the column "
+                    "from the file, or move the file"
+                )
+
     def _check(self, field: FileField, path: str) -> None:
         column = None if field.id is None else self._schema.by_id.get(field.id)
         if column is None:
             if field.id is not None and not self.is_nameless and path in self._schema.path_of.values():
                 raise self._misfit(f"its column {path!r} has the field id {field.id}, which the table does not have")
             return
-        if not self.is_nameless and column.name not in (field.name, "element", "key", "value"):
+        has_other_name = field.name not in self._names.get(column.id, ()) and column.name != field.name
+        if not self.is_nameless and has_other_name and column.name not in ("element", "key", "value"):
             raise self._misfit(
                 f"its column {path!r} has the field id {field.id}, which is {self._schema.path_of[column.id]!r} in the "
                 "table: the ids are those of another table"
@@ -227,6 +268,13 @@ def _fits(source: pa.DataType, kind: t.Type) -> bool:
     if kind in t.FLOATING:
         return bool(pa.types.is_floating(source) and source.bit_width <= target.bit_width)
     return bool(source == target)
+
+
+def _as_bound(value: Any, kind: t.Type) -> Any:
+    """A partition value as bounds in statistics are."""
+    if isinstance(kind, t.Decimal) and value is not None:
+        return int(value.scaleb(kind.scale))
+    return value.encode() if isinstance(value, str) else value
 
 
 def _parsed(texts: Sequence[str | None], kind: t.Type, name: str) -> list[Any]:

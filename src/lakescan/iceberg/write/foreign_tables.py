@@ -49,5 +49,5 @@ def staged_with_files(
     foreign = ForeignFiles(found.folder, found.entries, found.folders)
     spec = spec_for(foreign, metadata.specs, metadata.default_spec_id, metadata.schema)
     matching = FieldMatching(by_id=True, name_mapping=dict(paths_of(metadata.schema.fields)))
-    files, _ = as_data_files(foreign, spec, metadata.schema, matching, metadata.table_properties, storage)
+    files, _ = as_data_files(foreign, spec, metadata.schema, matching, metadata.table_properties, storage, {})
     return table, files
