@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,29 @@ def test_a_write_that_is_aborted_removes_the_files_of_tasks_that_were_killed(mad
     assert data_files(tmp_path) == 2
     writer.abort([None])
     assert data_files(tmp_path) == 0
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_writers_of_new_tables_are_sent_to_tasks_and_commit_elsewhere(
+    local: lakescan.Catalog, tmp_path: Path, format: str
+) -> None:
+    """The first micro-batch makes the table, and one that is repeated is not committed again."""
+    import pickle
+
+    from lakescan.catalogs.registry import given
+    from lakescan.spark.sink import MicroBatchWriter, Sink
+
+    rows = pa.table({"id": [1, 2], "part": ["a", "b"]})
+    options, seen = WriteOptions.of({"partition-by": "part"}), []
+    for batch, expected in ((0, 2), (0, 2), (1, 4)):
+        sink = Sink(NAME, format, replace(options, txn_app_id="query", txn_version=batch), given())
+        writer = pickle.loads(pickle.dumps(MicroBatchWriter(sink, rows.schema, is_overwrite=False)))
+        written = writer.write(iter(rows.to_batches()))
+        assert local.table_exists("db.t") is (len(seen) > 0)
+        writer.commit([pickle.loads(pickle.dumps(written))], batch)
+        seen.append(batch)
+        assert (now().count(), data_files(tmp_path)) == (expected, expected)
+    assert len(now().history()) == 2
 
 
 def test_every_type_of_spark_comes_back(here: Any, local: lakescan.Catalog) -> None:
