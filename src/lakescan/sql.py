@@ -71,6 +71,11 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
     match statement.kind:
         case Kind.QUERY:
             return query(statement.text, args, frames, current_namespace())
+        case Kind.EXPLAIN if statement_of(statement.text).kind in (Kind.OTHER, Kind.USE, Kind.DESCRIBE):
+            raise UnsupportedFeature(
+                f"EXPLAIN of the statement {' '.join(statement.text.split())[:60]!r}",
+                "Queries are explained, and statements that change rows.",
+            )
         case Kind.EXPLAIN:
             if statement_of(statement.text).kind.changes_rows:
                 plan = explain_statement(statement.text, args, frames, current_namespace())

@@ -110,6 +110,13 @@ def test_short_names_need_a_namespace_where_use_named_a_catalog_alone(lake: lake
     copy_context().run(statements)
 
 
+@pytest.mark.parametrize("text", ["ALTER TABLE lake.shop.t ADD COLUMN n INT", "DESCRIBE lake.shop.t", "USE lake.shop"])
+def test_explain_takes_queries_and_changes_of_rows(lake: lakescan.Catalog, text: str) -> None:
+    lakescan.sql("CREATE TABLE lake.shop.t (id BIGINT)")
+    with pytest.raises(lakescan.UnsupportedFeature, match=f"EXPLAIN of the statement '{text}"):
+        lakescan.sql(f"EXPLAIN {text}")
+
+
 def test_describe_of_a_query_has_its_columns_and_their_types_in_spark(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE TABLE lake.shop.t (id BIGINT, place STRUCT<city: STRING>)")
     for first in ("DESCRIBE QUERY", "desc"):
