@@ -15,6 +15,7 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CommitStateUnknown, NoSuchColumn, NoSuchSnapshot, UnsupportedFeature
 from tests.procedures.conftest import Called
+from tests.support.workers import Workers
 from tests.transaction.support import maker, now, rows
 
 
@@ -67,6 +68,18 @@ def test_statistics_of_an_earlier_snapshot_and_of_members(local: lakescan.Catalo
             call("compute_table_stats", table="db.t", columns=columns)
     with pytest.raises(NoSuchSnapshot):
         call("compute_table_stats", "db.t", 7)
+
+
+def test_workers_make_parts_that_unite(local: lakescan.Catalog) -> None:
+    """Sketches of more values than they hold, too, are the same in whatever parts they are made."""
+    table = local.create_table("db.t", "id BIGINT, part STRING", partition_by=("part",))
+    for start in (0, 4000, 8000):
+        table.append(pa.table({"id": range(start, start + 5000), "part": [str(start)] * 5000}))
+    here = table.compute_statistics()
+    assert abs(here.distinct_values["id"] - 13000) < 800
+    assert table.compute_statistics(executor=Workers()).distinct_values == here.distinct_values
+    counted = [table.compute_partition_statistics(executor=each).location for each in (Workers(), None)]
+    assert counted[0] == counted[1]
 
 
 def test_a_file_that_the_metadata_does_not_name_is_removed(table: lakescan.Table, tmp_path: Path) -> None:

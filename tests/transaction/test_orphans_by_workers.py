@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,41 +17,9 @@ from lakescan.catalogs.registry import connection
 from lakescan.maintenance import compared_by_workers, folder_search
 from lakescan.storage import Storage
 from lakescan.storage.listed import listed
+from tests.support.workers import Workers
 from tests.transaction.aged import LONG_AGO, age, folder_of, stray
 from tests.transaction.support import Make, now, pairs, rows
-
-
-class Workers:
-    """An executor that exchanges rows in this process. All that it is given is pickled, as for other processes."""
-
-    def __init__(self, during: Callable[[], None] = lambda: None) -> None:
-        self._during = during
-
-    def map(self, work: Callable[[Any], Any], items: Iterable[Any], /) -> Iterator[Any]:
-        for item in items:
-            yield _sent(_sent(work)(_sent(item)))
-
-    def exchange(
-        self,
-        split: Callable[[Any], Iterable[tuple[int, pa.Table]]],
-        items: Iterable[Any],
-        take: Callable[[Iterator[pa.Table]], Any],
-        shares: int,
-        /,
-    ) -> Iterator[Any]:
-        divided = defaultdict(list)
-        for item in items:
-            for share, table in _sent(split)(_sent(item)):
-                assert 0 <= share < shares
-                divided[share].append(table)
-        during, self._during = self._during, lambda: None
-        during()
-        for tables in divided.values():
-            yield _sent(_sent(take)(iter(tables)))
-
-
-def _sent(thing: Any) -> Any:
-    return pickle.loads(pickle.dumps(thing))
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from lakescan.common import types as t
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
-from lakescan.executors import LOCAL, PlanningExecutor
+from lakescan.executors import LOCAL, ExchangingExecutor, PlanningExecutor
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
@@ -26,6 +26,7 @@ from lakescan.iceberg.statistics.puffin import write_sketches
 from lakescan.iceberg.statistics.register import register
 from lakescan.iceberg.statistics.single_values import hashes_of, is_hashed
 from lakescan.iceberg.statistics.theta_sketch import ThetaSketch
+from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
@@ -71,6 +72,32 @@ class _Sketching:
                 sketches[place] = sketches[place].with_hashes(hashes_of(batch.column(place), kind))
         return [each.serialized() for each in sketches]
 
+    def parts(self, group: TaskGroup) -> Iterator[tuple[int, pa.Table]]:
+        """The same, each with the number of its column: workers unite those of one column."""
+        for number, sketch in enumerate(self(group)):
+            yield number, pa.table({"number": [number], "sketch": pa.array([sketch], pa.binary())})
+
+
+def _united(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
+    """The number of a column, and the sketch of all its parts; one of them is held at a time."""
+    number, whole = -1, ThetaSketch()
+    for part in parts:
+        number = part["number"][0].as_py()
+        whole = whole.united(ThetaSketch.parse(part["sketch"][0].as_py()))
+    return number, whole.serialized()
+
+
+def _sketches(sketching: _Sketching, plan: ScanPlan, executor: PlanningExecutor | None) -> list[ThetaSketch]:
+    """The sketch of each column."""
+    found = [ThetaSketch() for _ in sketching.types]
+    if isinstance(executor, ExchangingExecutor):
+        for number, data in executor.exchange(sketching.parts, plan.groups, _united, len(found)):
+            found[number] = ThetaSketch.parse(data)
+        return found
+    for parts in (executor or LOCAL).map(sketching, plan.groups):
+        found = [one.united(ThetaSketch.parse(other)) for one, other in zip(found, parts, strict=True)]
+    return found
+
 
 def compute_statistics(
     opened: Opened, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
@@ -88,9 +115,7 @@ def compute_statistics(
     scan = scan.select(*names)
     plan = scan.plan()
     sketching = _Sketching(scan.read_context(plan), tuple(each.type for each in fields))
-    sketches = [ThetaSketch() for _ in fields]
-    for found in (executor or LOCAL).map(sketching, plan.groups):
-        sketches = [one.united(ThetaSketch.parse(other)) for one, other in zip(sketches, found, strict=True)]
+    sketches = _sketches(sketching, plan, executor)
     location = join(opened.metadata.metadata_folder, f"{snapshot.id}-{uuid.uuid4()}.stats")
     by_field = {each.id: sketch for each, sketch in zip(fields, sketches, strict=True)}
     file = write_sketches(by_field, snapshot, location, opened.storage)
