@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import lakescan
 from interop import test_procedures
 from interop.test_procedures import Twins
 from lakescan import procedures
+from lakescan.spark.source_tables import source_table
 
 NEW = "statistics-path"
 twins = test_procedures.twins
@@ -121,7 +123,6 @@ def test_many_distinct_values_are_estimated_alike(values: Twins) -> None:
             values.jvm.sql(f"INSERT INTO rest.{each} {VALUES.format(start, start + 20000)}")
     called(values, "compute_table_stats", columns="array('id', 'n')")
     ours, theirs = numbers(values, values.ours), numbers(values, values.theirs)
-    print(ours, theirs)
     for field, count in ours.items():
         assert abs(int(count) - 80000) < 4000
         assert abs(int(count) - int(theirs[field])) < 4000
@@ -218,12 +219,11 @@ def test_paths_are_rewritten_alike(
         jvm.sql(f"CALL rest.system.register_table('{copy}', '{target}/metadata/{row['latest_version']}')").collect()
         here = rest.load_table(copy)
         expected = pa.table({"id": [1, 3, 4, 5, 7, 8], "part": ["a", "b", None, "a", "b", "c"]})
-        if True:
-            assert differences(jvm.table(f"rest.{copy}").toArrow(), expected) == "", "there"
-            assert differences(here.to_arrow(), expected) == "", "here"
-            for snapshot in both.ids(copy):
-                there = jvm.sql(f"SELECT * FROM rest.{copy} VERSION AS OF {snapshot}").toArrow()
-                assert differences(here.scan().as_of(version=snapshot).to_arrow(), there) == ""
+        assert differences(jvm.table(f"rest.{copy}").toArrow(), expected) == "", "there"
+        assert differences(here.to_arrow(), expected) == "", "here"
+        for snapshot in both.ids(copy):
+            there = jvm.sql(f"SELECT * FROM rest.{copy} VERSION AS OF {snapshot}").toArrow()
+            assert differences(here.scan().as_of(version=snapshot).to_arrow(), there) == ""
         if name == both.ours:
             jvm.sql(f"INSERT INTO rest.{copy} VALUES (9, 'a')")
             jvm.sql(f"DELETE FROM rest.{copy} WHERE id = 5")
@@ -294,8 +294,9 @@ def test_a_snapshot_of_a_table_of_spark_is_the_jvms(jvm: Any, rest: lakescan.Cat
             "TIMESTAMP '2026-01-31 00:00:00', id / 4, IF(id = 3, NULL, 'a/b'), DATE '2026-01-31' FROM range(5)"
         )
         jvm.sql("CALL rest.system.snapshot('spark_catalog.default.source', 'rest.db.snapped_theirs')").collect()
-        given = lakescan.spark.sql(jvm, "CALL rest.system.snapshot('default.source', 'db.snapped_ours')").collect()
-        assert [tuple(row) for row in given] == [(2,)]
+        own = partial(source_table, jvm)
+        given = procedures.call(rest, "snapshot", ["default.source", "db.snapped_ours"], source_table=own)
+        assert given.to_pylist() == [{"imported_files_count": 2}]
         found = {}
         for name in ("db.snapped_theirs", "db.snapped_ours"):
             rows = jvm.sql(f"SELECT file FROM rest.{name}.metadata_log_entries").collect()
