@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ def test_the_rows_of_a_life(jvm: Any, warehouse: Path, seed: int) -> None:
     table = f"delta.`{life.folder}`"
     assert differences(jvm.sql(f"SELECT * FROM {table}").toArrow(), life.table.to_arrow()) == ""
     assert checked(jvm, str(life.folder))
-    for version in life.known()[::5]:
+    log, yesterday = life.folder / "_delta_log", time.time() - 86400
+    # Delta on Spark refuses versions that are older than the retention of removed files, as VACUUM's steps made some.
+    recent = [each for each in life.known() if (log / f"{each:020d}.json").stat().st_mtime > yesterday]
+    for version in recent[::5]:
         expected = life.table.scan().as_of(version=version).to_arrow()
         assert differences(jvm.sql(f"SELECT * FROM {table} VERSION AS OF {version}").toArrow(), expected) == ""
     jvm.sql(f"DELETE FROM {table} WHERE id % 2 = 0")
