@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakescan.iceberg.write.data_files import IcebergWrites
@@ -37,7 +38,8 @@ class ExistingDeletes:
             return ExistingDeletes(BitMap64())
         path, same_place, rows = (row[name][0].as_py() for name in ("path", "same_place", "record_count"))
         loader = DeleteLoader(writes.storage, [path], places=places)
-        own = [each for each in deletes if _is_about(each, path, same_place, loader)]
+        at = places.of(pa.array([path]))[0].as_py()
+        own = [each for each in deletes if _is_about(each, path, at, same_place, loader)]
         return ExistingDeletes(
             loader.selection(path, deletes, same_place, rows).deleted,
             loader.selection(path, own, same_place, rows).deleted,
@@ -45,9 +47,11 @@ class ExistingDeletes:
         )
 
 
-def _is_about(delete: DeleteFile, path: str, same_place: Sequence[str] | None, loader: DeleteLoader) -> bool:
+def _is_about(
+    delete: DeleteFile, path: str, place: str, same_place: Sequence[str] | None, loader: DeleteLoader
+) -> bool:
     """Whether a delete is about this data file alone. What it says is known: it is read anyway."""
     if delete.kind == DeleteKind.VECTOR:
         return True
     positions = loader.positions(delete)
-    return list(positions.by_name) == [path] or (not same_place and len(positions.by_place) == 1)
+    return list(positions.by_name) == [path] or (not same_place and list(positions.by_place) == [place])
