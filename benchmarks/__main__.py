@@ -24,6 +24,7 @@ from benchmarks import (
     streaming,
     tpch,
     upserts,
+    upserts_growth,
 )
 from benchmarks.harness import as_markdown
 
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "planning": planning,
     "planning_growth": planning_growth,
     "upserts": upserts,
+    "upserts_growth": upserts_growth,
     "huge_deletes": huge_deletes,
     "streaming": streaming,
     "appending": appending,

@@ -35,6 +35,8 @@ class DeleteFile:
     content_offset: int | None = None
     content_size: int | None = None
     bounds: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    nulls: dict[int, int] = field(default_factory=dict)
+    sequence_number: int | None = None  # of a file that an earlier commit added
 
 
 def local(location: str) -> Path:
@@ -159,10 +161,10 @@ def write_manifest(
     schema = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
     entries = [
         {
-            "status": 1,
+            "status": 1 if d.sequence_number is None else 0,
             "snapshot_id": snapshot_id,
-            "sequence_number": None,
-            "file_sequence_number": None,
+            "sequence_number": d.sequence_number,
+            "file_sequence_number": d.sequence_number,
             "data_file": {
                 "content": d.content,
                 "file_path": d.path,
@@ -170,6 +172,8 @@ def write_manifest(
                 "partition": d.partition,
                 "record_count": d.record_count,
                 "file_size_in_bytes": d.size,
+                "value_counts": [{"key": k, "value": d.record_count} for k in d.nulls] or None,
+                "null_value_counts": [{"key": k, "value": n} for k, n in d.nulls.items()] or None,
                 "lower_bounds": [{"key": k, "value": low} for k, (low, _) in d.bounds.items()] or None,
                 "upper_bounds": [{"key": k, "value": high} for k, (_, high) in d.bounds.items()] or None,
                 "equality_ids": d.equality_ids,
@@ -240,6 +244,8 @@ def _manifest_schema(spec_fields: list[dict[str, Any]], schema: dict[str, Any]) 
             avro_field("partition", {"type": "record", "name": "r102", "fields": partition}, 102, optional=False),
             avro_field("record_count", "long", 103, optional=False),
             avro_field("file_size_in_bytes", "long", 104, optional=False),
+            key_values("value_counts", 109, 119, "long"),
+            key_values("null_value_counts", 110, 121, "long"),
             key_values("lower_bounds", 125, 126),
             key_values("upper_bounds", 128, 129),
             avro_field("equality_ids", {"type": "array", "items": "int", "element-id": 136}, 135),

@@ -15,6 +15,7 @@ def sharing(
 ) -> np.ndarray:
     """Return a new number for each group: neighbours that share equality deletes get one, up to the split size.
 
+    What a group reads beyond the deletes of its first member counts: those must be read in any case, however many.
     `references` are those of the splits, of which group n has those from `bounds[n]` on; `data` are the bytes of each
     group's data. Each group has, of each place that it has deletes of, one interval of the delete table.
     """
@@ -43,7 +44,7 @@ def sharing(
         weight += bytes_of_data + new
         if number < 0 or not shares or weight > limit:
             known = {at: (low, high) for at, low, high in mine}
-            weight = bytes_of_data + sum(size_to[high] - size_to[low] for _, low, high in mine)
+            weight = bytes_of_data
             number += 1
         else:
             for at, low, high in mine:
