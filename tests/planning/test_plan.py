@@ -26,6 +26,7 @@ def table(
     deletes: list[list[int]] | None = None,
     size: int = 100,
     kind: str = "deletion-vector",
+    delete_size: int = 7,
 ) -> FileTable:
     rows = [
         {
@@ -43,7 +44,8 @@ def table(
     files = pa.Table.from_pylist(rows, schema=FILES)
     files = files.append_column("partition", nothing).append_column("constants", nothing)
     vectors = pa.Table.from_pylist(
-        [{"kind": kind, "path": f"d{n}", "size": 7, "scope": "", "equality_ids": [1]} for n in range(3)], schema=DELETES
+        [{"kind": kind, "path": f"d{n}", "size": delete_size, "scope": "", "equality_ids": [1]} for n in range(3)],
+        schema=DELETES,
     )
     zeros = pa.array([0] * len(rows), pa.int64())
     stats = ColumnStats(pa.array([b[0] for b in bounds]), pa.array([b[1] for b in bounds]), zeros, None, None)
@@ -146,6 +148,13 @@ def test_groups_that_share_equality_deletes_stay_as_large_as_a_split() -> None:
     size = 50 * 2**20
     found = plan(table([(0, 9)] * 4, [[0, 1]] * 4, size=size, kind="equality-deletes"))
     assert len(found.groups.sharing_deletes(1)) == 2
+
+
+def test_groups_share_equality_deletes_that_are_larger_than_a_split() -> None:
+    deletes = [[0, 1, 2], [1, 2], [2]]
+    files = table([(0, 9)] * 3, deletes, size=2**20, kind="equality-deletes", delete_size=2**28)
+    assert len(plan(files).groups) == 3
+    assert len(plan(files).groups.sharing_deletes(2)) == 1
 
 
 def test_neighbouring_splits_of_a_file_in_a_group_are_joined_for_a_reader() -> None:
