@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -705,3 +706,17 @@ def test_position_deletes_conflict_with_an_upgrade(local) -> None:
     now().append(rows((9, "b")))
     with pytest.raises(lakescan.CommitConflict, match="upgraded the table to format version 3"):
         ours()
+
+
+def test_deletes_in_files_without_bounds_stay_those_of_their_own_data_file(local) -> None:
+    """As in Avro and ORC: only the rows of the delete file say which data file it is about."""
+    table = local.create_table("db.t", "id BIGINT, part STRING", properties=MERGE_ON_READ)
+    table.append(rows((1, "a"), (2, "a")))
+    table.append(rows((3, "a"), (4, "a")))
+    of_others = [replace(each, referenced_data_file=None) for each in row_deltas.position_deletes("id = 1")]
+    row_deltas.publish("delete", FileChanges(added_deletes=row_deltas.added(of_others)))
+    check([(2, "a"), (3, "a"), (4, "a")])
+    now().delete("id = 3")
+    check([(2, "a"), (4, "a")])
+    now().delete("id = 2")
+    check([(4, "a")])
