@@ -18,6 +18,7 @@ import lakescan
 from lakescan.cli import commands, progress
 from lakescan.cli.commands import app
 from lakescan.cli.failures import EXIT_CODES, exit_code, in_shell_words
+from tests.support.two_commits import saved
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import NAME, now, pairs, rows
 
@@ -203,7 +204,7 @@ def test_orphans_of_an_inventory_are_removed(table: lakescan.Table, tmp_path: Pa
     elif kind == "csv":
         csv.write_csv(pa.table(row), place)
     else:
-        lakescan.save(pa.table(row), str(place), format="delta")
+        saved(pa.table(row), str(place), format="delta")
     assert run_json("vacuum", NAME, "--inventory", str(place), "--dry-run") == [{"file": str(files[0])}]
     run("vacuum", NAME, "--inventory", str(place))
     assert [each.exists() for each in files] == [False, True]

@@ -14,6 +14,7 @@ import pytest
 import lakescan
 from lakescan.alter import AlterBuilder
 from tests.support.delta_state import newest, state
+from tests.support.two_commits import saved
 
 Change = Callable[[AlterBuilder], AlterBuilder]
 NESTED = pa.struct([("a", pa.int32()), ("b", pa.string())])
@@ -34,7 +35,7 @@ WIDENING = {"delta.enableTypeWidening": "true"}
 @pytest.fixture
 def plain(tmp_path: Path) -> lakescan.Table:
     """Three rows, partitioned by `part`, whose files have columns by their names."""
-    lakescan.save(ROWS, tmp_path / "t", format="delta", partition_by=["part"])
+    saved(ROWS, tmp_path / "t", format="delta", partition_by=["part"])
     return lakescan.table(tmp_path / "t")
 
 
@@ -199,7 +200,7 @@ def test_a_column_that_a_constraint_reads_stays(mapped: lakescan.Table, change: 
 
 
 def test_clustering_columns_stay(tmp_path: Path) -> None:
-    lakescan.save(ROWS, tmp_path / "t", format="delta")
+    saved(ROWS, tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t")
     table.alter().set_properties(MAPPED).cluster_by("s.a").commit()
     refused(table, lambda t: t.drop_column("s"), "clustered by it")
@@ -257,7 +258,7 @@ def test_a_wider_type_takes_wider_values_and_filters_older_files(plain: lakescan
 
 def test_dates_of_partitions_become_timestamps(tmp_path: Path) -> None:
     given = pa.table({"n": [1, 2], "d": pa.array([date(2026, 1, 2), None], pa.date32())})
-    lakescan.save(given, tmp_path / "t", format="delta", partition_by=["d"])
+    saved(given, tmp_path / "t", format="delta", partition_by=["d"])
     table = lakescan.table(tmp_path / "t")
     table.alter().set_properties(WIDENING).change_column("d", type="TIMESTAMP_NTZ").commit()
     assert {row["n"]: row["d"] for row in table.to_arrow().to_pylist()} == {1: datetime(2026, 1, 2), 2: None}

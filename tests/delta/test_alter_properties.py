@@ -15,6 +15,7 @@ from lakescan.alter import AlterBuilder
 from lakescan.definition.table_changes import AddPartition, SetKey, SetLocation, SetOrder
 from lakescan.definition.table_definition import Term
 from tests.support.delta_state import newest, state
+from tests.support.two_commits import saved
 
 Change = Callable[[AlterBuilder], AlterBuilder]
 ROWS = pa.table({"id": [1, 2, 3], "text": ["a", None, "c"]})
@@ -22,7 +23,7 @@ ROWS = pa.table({"id": [1, 2, 3], "text": ["a", None, "c"]})
 
 @pytest.fixture
 def table(tmp_path: Path) -> lakescan.Table:
-    lakescan.save(ROWS, tmp_path / "t", format="delta")
+    saved(ROWS, tmp_path / "t", format="delta")
     return lakescan.table(tmp_path / "t")
 
 
@@ -241,7 +242,7 @@ def test_clustering_columns_have_statistics(table: lakescan.Table, columns: tupl
 
 
 def test_a_partitioned_table_is_not_clustered(tmp_path: Path) -> None:
-    lakescan.save(ROWS, tmp_path / "t", format="delta", partition_by=["text"])
+    saved(ROWS, tmp_path / "t", format="delta", partition_by=["text"])
     refused(lakescan.table(tmp_path / "t"), lambda t: t.cluster_by("id"), "partitioned")
 
 

@@ -24,6 +24,7 @@ from lakescan.transaction.overwritten_files import as_removed
 from lakescan.write.partitioned_writer import write_rows
 from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest
+from tests.support.two_commits import saved
 from tests.transaction.support import rows
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -35,7 +36,7 @@ A, B, C, D = (1, "a"), (2, "a"), (3, "b"), (4, None)
 def made(folder: Path, properties: dict[str, str], by: str | None = None) -> lakescan.Table:
     """A table with one file of the rows A to D, or one for each partition."""
     more = {} if by is None else {"partition_by": by}
-    lakescan.save(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
+    saved(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
     return lakescan.table(folder)
 
 
@@ -122,7 +123,7 @@ def test_commits_of_whole_files_need_no_change_files(tmp_path: Path, replace: Ca
 
 
 def test_an_overwrite_that_finds_no_row_changes_none(tmp_path: Path) -> None:
-    lakescan.save(rows(A, C), tmp_path, format="delta", properties=FEED)
+    saved(rows(A, C), tmp_path, format="delta", properties=FEED)
     lakescan.table(tmp_path).overwrite(rows(), where="id = 2")  # the file may have it
     assert changes(tmp_path) == []
     assert not any(each["dataChange"] for name in ("add", "remove") for each in actions(tmp_path, name))
@@ -142,7 +143,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 
 def test_an_overwrite_that_found_no_row_finds_those_added_meanwhile(tmp_path: Path, monkeypatch) -> None:
-    lakescan.save(rows(A, C), tmp_path, format="delta", properties=FEED)
+    saved(rows(A, C), tmp_path, format="delta", properties=FEED)
     meanwhile(monkeypatch, lambda: lakescan.table(tmp_path).append(rows(B)))
     lakescan.table(tmp_path).overwrite(rows(), where="id = 2")
     assert sorted(lakescan.table(tmp_path).to_arrow()["id"].to_pylist()) == [1, 3]
@@ -270,7 +271,7 @@ def test_new_rows_get_no_ids_while_row_tracking_is_suspended(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["_row_id", "_Row_Commit_version"])
 def test_a_column_named_as_those_of_row_tracking_is_not_written_over(tmp_path: Path, name: str) -> None:
     own = pa.table({"id": [1, 2], name: [7, 8]})
-    lakescan.save(own, tmp_path, format="delta", properties=IDS)
+    saved(own, tmp_path, format="delta", properties=IDS)
     with pytest.raises(lakescan.UnsupportedFeature, match=f"its own column '{name}'"):
         lakescan.table(tmp_path).overwrite(own.slice(0, 0), where="id = 1")
 
@@ -297,7 +298,7 @@ class History:
         self.folder, self.partitioned = folder, partitioned
         properties = FEED | IDS | {"delta.enableDeletionVectors": "true"} | (MAPPED if mapped else {})
         by = {"partition_by": "part"} if partitioned else {}
-        lakescan.save(SCHEMA.empty_table(), folder, format="delta", properties=properties, **by)
+        saved(SCHEMA.empty_table(), folder, format="delta", properties=properties, **by)
         self.rows: list[Row] = []
         self.marked: dict[str, set[int]] = {}  # positions that are deleted, by path
         self.ids: dict[int, tuple[int, int]] = {}

@@ -30,6 +30,7 @@ from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.transaction.rows import rows_of
 from lakescan.write.partitioned_writer import new_write_id
 from lakescan.write.table_writes import WrittenFile
+from tests.support.two_commits import saved
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 MEMBERS = {
@@ -133,7 +134,7 @@ FITS_AFTER = {
 def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for pair in ((1, "a"), (2, "a"), (3, "b")):
-        lakescan.save(rows(pair), path, format="delta", mode="append", partition_by="part")
+        saved(rows(pair), path, format="delta", mode="append", partition_by="part")
     table = lakescan.table(path)
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = (first.scan.snapshot, second.scan.snapshot)  # both are at the same version
@@ -150,7 +151,7 @@ def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str,
 
 
 def test_a_conflict_names_the_commit_and_what_both_touched(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", mode="append")
+    saved(rows((1, "a")), tmp_path, format="delta", mode="append")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     removed = replaced_by(target, [], parse_filter("id = 1"), dynamic=False).removed
     lakescan.table(tmp_path).overwrite(rows((2, "a")))
@@ -170,10 +171,10 @@ def test_in_commit_timestamps_increase_whatever_the_clock_says(tmp_path: Path, m
     from lakescan.delta.commit import commit
 
     properties = {"delta.enableInCommitTimestamps": "true"}
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties=properties)
+    saved(rows((1, "a")), tmp_path, format="delta", properties=properties)
     monkeypatch.setattr(commit.time, "time", lambda: 1.0)  # 1970
     for number in (2, 3):
-        lakescan.save(rows((number, "a")), tmp_path, mode="append")
+        saved(rows((number, "a")), tmp_path, mode="append")
     infos = [actions_of(tmp_path, version, "commitInfo")[0] for version in range(4)]
     times = [info["inCommitTimestamp"] for info in infos]
     assert times == sorted(set(times))
@@ -182,7 +183,7 @@ def test_in_commit_timestamps_increase_whatever_the_clock_says(tmp_path: Path, m
 
 
 def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a"), (2, "b")), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
+    saved(rows((1, "a"), (2, "b")), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
     table = lakescan.table(tmp_path)
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = second.scan.snapshot
@@ -198,9 +199,9 @@ def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) 
 
 
 def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path) -> None:
-    lakescan.save(rows((0, "a")), tmp_path, format="delta", properties={"delta.checkpointInterval": "3"})
+    saved(rows((0, "a")), tmp_path, format="delta", properties={"delta.checkpointInterval": "3"})
     for number in range(1, 8):
-        lakescan.save(rows((number, "a")), tmp_path, mode="append")
+        saved(rows((number, "a")), tmp_path, mode="append")
     names = {each.name for each in (tmp_path / "_delta_log").iterdir()}
     assert {n.split(".")[0].lstrip("0") for n in names if "checkpoint.parquet" in n} == {"3", "6"}
     assert sum(name.endswith(".crc") for name in names) == 9
@@ -213,7 +214,7 @@ def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path)
 
 
 def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a")), tmp_path, format="delta")
+    saved(rows((1, "a")), tmp_path, format="delta")
     lakescan.table(tmp_path).checkpoint()
     (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
     columns = lakescan.table(tmp_path)._target(WriteOptions()).writes.schema.fields
@@ -223,7 +224,7 @@ def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp
 
 
 def test_the_first_row_of_a_table_keeps_its_row_id(tmp_path: Path) -> None:
-    lakescan.save(rows((0, "a")).slice(1), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
+    saved(rows((0, "a")).slice(1), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
     table = lakescan.table(tmp_path)
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = second.scan.snapshot
@@ -233,7 +234,7 @@ def test_the_first_row_of_a_table_keeps_its_row_id(tmp_path: Path) -> None:
 
 
 def test_new_columns_do_not_replace_those_of_rows_added_meanwhile(tmp_path: Path) -> None:
-    lakescan.save(rows((0, "a")).slice(1), tmp_path, format="delta")
+    saved(rows((0, "a")).slice(1), tmp_path, format="delta")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     other = TableDefinition(numbered(target.writes.columns_for(pa.schema([("other", pa.string())]))))
     lakescan.table(tmp_path).append(rows((1, "a")))
@@ -248,7 +249,7 @@ def replaces_table(folder: Path, properties: dict[str, str]) -> None:
 
 
 def test_a_replaced_table_says_since_when_its_commits_have_timestamps(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a")), tmp_path, format="delta")  # versions 0 and 1
+    saved(rows((1, "a")), tmp_path, format="delta")  # versions 0 and 1
     before = tmp_path / "_delta_log" / f"{1:020d}.json"
     os.utime(before, (4e9, 4e9))  # written by a machine whose clock is ahead
     for _ in range(2):  # the second time, the table has timestamps already
@@ -267,7 +268,7 @@ def test_a_replaced_table_says_since_when_its_commits_have_timestamps(tmp_path: 
 
 def test_ids_of_new_columns_are_new_even_if_the_highest_was_not_kept(tmp_path: Path) -> None:
     mapping = {"delta.columnMapping.mode": "name"}
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties=mapping)
+    saved(rows((1, "a")), tmp_path, format="delta", properties=mapping)
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"delta.columnMapping.maxColumnId":"2"', '"x":""'))
     lakescan.table(tmp_path).append(rows((2, "a")).append_column("more", [[3]]), merge_schema=True)
@@ -286,15 +287,15 @@ def test_partition_columns_have_texts_and_leave_a_column_for_the_rows(
     columns: dict[str, list[Any]], why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=why):
-        lakescan.save(pa.table(columns), tmp_path / "new", format="delta", partition_by="part")
+        saved(pa.table(columns), tmp_path / "new", format="delta", partition_by="part")
     assert not (tmp_path / "new").exists()
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     with pytest.raises(lakescan.UnsupportedFeature, match=why):
         lakescan.table(tmp_path).overwrite(pa.table(columns), overwrite_schema=True)
 
 
 def test_rows_without_a_column_for_data_files_are_refused(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"partitionColumns":["part"]', '"partitionColumns":["id","part"]'))
     with pytest.raises(lakescan.UnsupportedFeature, match="no columns for data files"):
@@ -302,7 +303,7 @@ def test_rows_without_a_column_for_data_files_are_refused(tmp_path: Path) -> Non
 
 
 def test_properties_of_users_do_not_replace_what_delta_says_of_a_commit(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a")), tmp_path, format="delta")
+    saved(rows((1, "a")), tmp_path, format="delta")
     table = lakescan.table(tmp_path)
     for name in ("inCommitTimestamp", "isBlindAppend", "txnId"):
         with pytest.raises(lakescan.InvalidOption, match=f"snapshot-property.{name}: Delta's commits have"):
@@ -316,8 +317,8 @@ def test_a_change_feed_keeps_its_columns_for_itself(tmp_path: Path) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
     named = rows((1, "a")).append_column("_Commit_version", [[7]])
     with pytest.raises(lakescan.UnsupportedFeature, match="'_Commit_version' of a Delta table with a change data feed"):
-        lakescan.save(named, tmp_path, format="delta", properties=feed)
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties=feed)
+        saved(named, tmp_path, format="delta", properties=feed)
+    saved(rows((1, "a")), tmp_path, format="delta", properties=feed)
     for write in (
         lambda: lakescan.table(tmp_path).append(named, merge_schema=True),
         lambda: lakescan.table(tmp_path).overwrite(named, overwrite_schema=True),
@@ -328,7 +329,7 @@ def test_a_change_feed_keeps_its_columns_for_itself(tmp_path: Path) -> None:
 
 
 def test_metadata_that_nobody_could_read_is_not_committed(tmp_path: Path) -> None:
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties={"delta.columnMapping.mode": "name"})
+    saved(rows((1, "a")), tmp_path, format="delta", properties={"delta.columnMapping.mode": "name"})
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('maxColumnId":"2"', f'maxColumnId":"{2**31 - 1}"'))
     with pytest.raises(lakescan.CorruptMetadata, match=r"columnMapping\.id"):  # the next id is too large
@@ -356,7 +357,7 @@ def test_a_constraint_keeps_its_columns(tmp_path: Path) -> None:
 
 def test_a_commit_that_is_made_while_others_are_looked_up_is_checked_as_well(tmp_path: Path) -> None:
     """Of three commits since, the look for the second came too early, and that for the third did not."""
-    lakescan.save(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     read = target.scan.snapshot.id
     other = lakescan.table(tmp_path)

@@ -12,13 +12,14 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidStatement, MissingDependency, NoSuchTable
 from lakescan.query.namespace import _CURRENT
+from tests.support.two_commits import saved
 
 
 @pytest.fixture(autouse=True)
 def _shop(tmp_path: Path) -> Iterator[None]:
     """The catalog `words` with one table of three rows."""
     lakescan.catalog("words", warehouse=str(tmp_path)).create_namespace("db")
-    lakescan.save(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), "words.db.t", format="delta")
+    saved(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), "words.db.t", format="delta")
     token = _CURRENT.set(())
     yield
     _CURRENT.reset(token)

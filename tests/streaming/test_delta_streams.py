@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
+from tests.support.two_commits import saved
 
 
 def append(path: Path, *ids: int, **options: Any) -> None:
@@ -88,7 +89,7 @@ def test_a_stream_begins_behind_the_commit_that_removes_column_mapping(tmp_path:
     """Files from before have columns under names that the schema does not know any more: they would read as null."""
     folder = tmp_path / "mapped"
     mapped = {"delta.columnMapping.mode": "name"}
-    lakescan.save(pa.table({"id": [1, 2]}), folder, format="delta", properties=mapped)
+    saved(pa.table({"id": [1, 2]}), folder, format="delta", properties=mapped)
     before = lakescan.table(folder).stream(wait=False, startingVersion=1)
     assert [n for batch in before for n in batch["id"].to_pylist()] == [1, 2]
     lakescan.table(folder).append(pa.table({"id": [9]}))

@@ -23,13 +23,14 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.delta import DeltaTarget
 from tests.support.delta_state import newest, state
+from tests.support.two_commits import saved
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "text": ["a", "b"]})
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    lakescan.save(ROWS, tmp_path / "t", format="delta")
+    saved(ROWS, tmp_path / "t", format="delta")
     return tmp_path / "t"
 
 
@@ -87,9 +88,9 @@ def test_files_that_others_add_or_compact_get_row_ids_too(folder: Path) -> None:
 
 def test_a_table_that_was_made_again_is_not_changed(folder: Path) -> None:
     table = lakescan.table(folder)
-    lakescan.save(ROWS.rename_columns(["x", "y"]), folder, format="delta", mode="overwrite", overwrite_schema=True)
+    saved(ROWS.rename_columns(["x", "y"]), folder, format="delta", mode="overwrite", overwrite_schema=True)
     shutil.rmtree(folder)
-    lakescan.save(ROWS, folder, format="delta")
+    saved(ROWS, folder, format="delta")
     with pytest.raises(lakescan.CommitConflict):
         table.alter().add_column("n", "INT").commit()
 
@@ -154,7 +155,7 @@ STEP = st.one_of(
 def test_changes_and_writes_in_any_order_equal_a_model(steps: list[tuple[str, Any]], at_once: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
-        lakescan.save(pa.table({"c0": pa.array([], pa.int32())}), path, format="delta")
+        saved(pa.table({"c0": pa.array([], pa.int32())}), path, format="delta")
         table, model, value = lakescan.table(path), Model(), 0
         table.alter().set_properties({"delta.columnMapping.mode": "name", "delta.enableTypeWidening": True}).commit()
         pending = table.alter()

@@ -12,6 +12,7 @@ import lakescan
 from lakescan.delta.commit import cloned
 from tests.support import own_catalog
 from tests.support.delta_state import newest, state
+from tests.support.two_commits import saved
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
@@ -25,7 +26,7 @@ def source(tmp_path: Path, request: pytest.FixtureRequest) -> lakescan.Table:
     """Version 1 has 1 to 4, version 2 has no 1 and 2 (by vectors), version 3 also has 5; its folder has odd letters."""
     folder = tmp_path / "the source, 100%"
     properties = {"delta.enableDeletionVectors": "true", "owner": "me"}
-    lakescan.save(rows(1, 2, 3, 4), folder, format="delta", partition_by=request.param, properties=properties)
+    saved(rows(1, 2, 3, 4), folder, format="delta", partition_by=request.param, properties=properties)
     table = lakescan.table(folder)
     table.delete("id < 3")
     table.append(rows(5))
@@ -116,7 +117,7 @@ def test_rows_of_a_clone_have_ids_of_their_own(source: lakescan.Table, tmp_path:
 
 
 def test_clustering_columns_are_cloned(tmp_path: Path) -> None:
-    lakescan.save(rows(1), tmp_path / "t", format="delta")
+    saved(rows(1), tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t")
     table.alter().cluster_by("id").commit()
     table.clone(tmp_path / "clone")
@@ -132,7 +133,7 @@ def test_a_folder_with_a_table_is_refused(source: lakescan.Table, tmp_path: Path
 def empty(folder: Path, **properties: str) -> lakescan.Table:
     """A table that had rows of other columns, partitioned by one of them."""
     other = pa.table({"n": [1.5], "day": ["a"]})
-    lakescan.save(other, folder, format="delta", partition_by="day", properties=properties)
+    saved(other, folder, format="delta", partition_by="day", properties=properties)
     lakescan.table(folder).delete("n > 0")
     return lakescan.table(folder)
 
@@ -154,7 +155,7 @@ def test_a_clone_takes_the_place_of_a_table_without_rows(source: lakescan.Table,
 
 
 def test_a_clone_onto_rows_is_refused_and_changes_nothing(source: lakescan.Table, tmp_path: Path) -> None:
-    lakescan.save(rows(1), tmp_path / "t", format="delta")
+    saved(rows(1), tmp_path / "t", format="delta")
     before = newest(tmp_path / "t")
     with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
         source.clone(tmp_path / "t", replace=True)
@@ -187,11 +188,11 @@ def test_a_clone_keeps_the_mode_of_column_mapping(source: lakescan.Table, tmp_pa
 def test_what_the_replaced_table_needs_stays(tmp_path: Path) -> None:
     """Ids of rows go on, and features; clustering columns of a clone that has none go."""
     tracked = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
-    lakescan.save(rows(1, 2), tmp_path / "t", format="delta", properties=tracked)
+    saved(rows(1, 2), tmp_path / "t", format="delta", properties=tracked)
     table = lakescan.table(tmp_path / "t")
     table.alter().cluster_by("id").commit()
     table.overwrite(rows().slice(0, 0))
-    lakescan.save(rows(1, 2), tmp_path / "s", format="delta", properties={"delta.enableRowTracking": "true"})
+    saved(rows(1, 2), tmp_path / "s", format="delta", properties={"delta.enableRowTracking": "true"})
     lakescan.table(tmp_path / "s").clone(tmp_path / "t", replace=True)
     clone = lakescan.table(tmp_path / "t")
     assert min(clone.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) >= 2

@@ -15,6 +15,7 @@ from lakescan.storage import Storage
 from lakescan.transaction.delta import DeltaTarget
 from tests.support.delta_rules import identity, table_of
 from tests.support.delta_state import newest, state
+from tests.support.two_commits import saved
 
 
 def rows(*ids: int) -> pa.Table:
@@ -24,7 +25,7 @@ def rows(*ids: int) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> lakescan.Table:
     """Version 1 has 1 and 2, version 2 also 3 and 4, version 3 has no 1 (by a vector), version 4 has 9 alone."""
-    lakescan.save(rows(1, 2), tmp_path / "t", format="delta", properties={"delta.enableDeletionVectors": "true"})
+    saved(rows(1, 2), tmp_path / "t", format="delta", properties={"delta.enableDeletionVectors": "true"})
     table = lakescan.table(tmp_path / "t")
     table.append(rows(3, 4))
     table.delete("id = 1")

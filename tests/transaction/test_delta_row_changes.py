@@ -43,6 +43,7 @@ from tests.support.delta_row_changes import (
     update,
 )
 from tests.support.delta_state import leave_only, newest, state
+from tests.support.two_commits import saved
 from tests.transaction.support import rows
 
 A, B, C, D = (1, "a"), (2, "a"), (3, "b"), (4, None)
@@ -52,7 +53,7 @@ def made(folder: Path, properties: dict[str, str] | None = None, by: str | None 
     """A table that allows vectors, with the rows A to D in one file, or in one for each partition."""
     more: dict[str, Any] = {} if by is None else {"partition_by": by}
     properties = VECTORS | (properties or {})
-    lakescan.save(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
+    saved(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
     return folder
 
 
@@ -76,7 +77,7 @@ def read_by_deltalake(folder: Path) -> list[int]:
 def test_vectors_are_written_where_the_table_allows_them(
     tmp_path: Path, properties: dict[str, str], option: str | None, mode: Mode
 ) -> None:
-    lakescan.save(rows(A), tmp_path, format="delta", properties=properties)
+    saved(rows(A), tmp_path, format="delta", properties=properties)
     target = target_of(tmp_path, **({} if option is None else {"row-change-mode": option}))
     assert {target.mode_of(each) for each in Statement} == {mode}
 

@@ -20,6 +20,7 @@ from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
 from lakescan.write.partitioned_writer import write_rows
 from tests.support.delta_row_changes import IDS, VECTORS, actions, delete, found, ids, mark, removed, target_of, update
 from tests.support.delta_state import newest
+from tests.support.two_commits import saved
 from tests.transaction.support import rows
 
 # A table with the rows (1, a) and (2, a) in one file, (3, b) and (4, b) in another.
@@ -28,7 +29,7 @@ Write = Callable[[DeltaTarget], object]
 
 def made(folder: Path, properties: dict[str, str]) -> Path:
     for some in (rows((1, "a"), (2, "a")), rows((3, "b"), (4, "b"))):
-        lakescan.save(some, folder, format="delta", mode="append", partition_by="part", properties=VECTORS | properties)
+        saved(some, folder, format="delta", mode="append", partition_by="part", properties=VECTORS | properties)
     return folder
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
+from tests.support.two_commits import saved
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 
@@ -63,7 +64,7 @@ def test_orphans_are_listed_with_their_size(table: lakescan.Table, tmp_path: Pat
 
 
 def test_a_checkpoint_names_its_version(tmp_path: Path) -> None:
-    lakescan.save(pa.table({"id": [1]}), tmp_path / "d", format="delta")
+    saved(pa.table({"id": [1]}), tmp_path / "d", format="delta")
     delta = lakescan.table(tmp_path / "d")
     delta.append(pa.table({"id": [2]}))
     assert delta.checkpoint() == CheckpointResult(version=2)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.catalogs.registry import connection
+from tests.support.two_commits import saved
 
 NAN, INF = math.nan, math.inf
 EPOCH = datetime(1970, 1, 1)
@@ -174,7 +175,7 @@ def test_delta_statistics_are_true_of_the_rows() -> None:
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / "t"
             rows = table_of(found, EXTREMES)
-            lakescan.save(rows, table, format="delta")
+            saved(rows, table, format="delta")
             commits = [
                 json.loads(line) for log in table.glob("_delta_log/*.json") for line in log.read_text().splitlines()
             ]
@@ -207,7 +208,7 @@ def parsed(bound: Any, name: str) -> Any:
 
 def test_decimals_of_delta_statistics_have_all_their_digits(tmp_path: Path) -> None:
     values = [Decimal("12345678901234567.89"), Decimal("12345678901234567.93")]
-    lakescan.save(pa.table({"d": pa.array(values, pa.decimal128(38, 2))}), tmp_path, format="delta")
+    saved(pa.table({"d": pa.array(values, pa.decimal128(38, 2))}), tmp_path, format="delta")
     (text,) = [log.read_text() for log in tmp_path.glob("_delta_log/*1.json")]
     assert r"\"minValues\": {\"d\": 12345678901234567.89}" in text
     assert lakescan.table(tmp_path).scan().where("d = 12345678901234567.93").count() == 1
@@ -215,7 +216,7 @@ def test_decimals_of_delta_statistics_have_all_their_digits(tmp_path: Path) -> N
 
 def test_statistics_go_by_columns_and_not_by_dotted_names(tmp_path: Path) -> None:
     rows = pa.table({"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
-    lakescan.save(rows, tmp_path, format="delta")
+    saved(rows, tmp_path, format="delta")
     log = (tmp_path / "_delta_log" / "00000000000000000001.json").read_text()
     stats = json.loads(next(json.loads(line)["add"]["stats"] for line in log.splitlines() if '"add"' in line))
     assert (stats["minValues"], stats["maxValues"]) == ({"a.b": 1, "a": {"b": 100}}, {"a.b": 2, "a": {"b": 200}})
@@ -228,14 +229,14 @@ def test_statistics_go_by_columns_and_not_by_dotted_names(tmp_path: Path) -> Non
 def test_columns_with_delta_statistics_are_named_by_their_parts(named: str, expected: set[str], tmp_path: Path) -> None:
     rows = pa.table({"a.b": [1], "a": [{"b": 2}], "c": [3]})
     properties = {"table-property.delta.dataSkippingStatsColumns": named}
-    lakescan.save(rows, tmp_path, format="delta", **properties)
+    saved(rows, tmp_path, format="delta", **properties)
     log = (tmp_path / "_delta_log" / "00000000000000000001.json").read_text()
     stats = json.loads(next(json.loads(line)["add"]["stats"] for line in log.splitlines() if '"add"' in line))
     assert set(stats["nullCount"]) == expected
 
 
 def test_nothing_is_said_of_what_lists_hold(local: lakescan.Catalog) -> None:
-    lakescan.save(
+    saved(
         pa.table({"l": [[1, None], None, []], "m": pa.array([[("k", 1)]] * 3, pa.map_("string", "int64"))}),
         "local.db.t",
     )
@@ -248,14 +249,14 @@ def test_files_of_many_row_groups_have_bounds_of_all(tmp_path: Path) -> None:
     """A group of nothing but NaN, or nulls, has none of its own."""
     groups = [[NAN] * 3, [1.0, 2.0], [None, None]]
     batches = [pa.record_batch({"x": pa.array(group, pa.float64())}) for group in groups]
-    lakescan.save(pa.Table.from_batches(batches), tmp_path, format="delta", target_file_size_bytes=1)
+    saved(pa.Table.from_batches(batches), tmp_path, format="delta", target_file_size_bytes=1)
     assert lakescan.table(tmp_path).scan().where("x > 1").to_arrow().num_rows == 4
     assert lakescan.table(tmp_path).scan().where("x < 2").to_arrow()["x"].to_pylist() == [1.0]
 
 
 def test_instants_are_in_utc(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, 0, 0, 0, 1, UTC)
-    lakescan.save(pa.table({"t": pa.array([moment], pa.timestamp("us", "Europe/Berlin"))}), tmp_path, format="delta")
+    saved(pa.table({"t": pa.array([moment], pa.timestamp("us", "Europe/Berlin"))}), tmp_path, format="delta")
     log = (tmp_path / "_delta_log" / "00000000000000000001.json").read_text()
     assert "2026-01-01T00:00:00.000Z" in log
     assert "2026-01-01T00:00:00.001Z" in log

@@ -14,6 +14,7 @@ import pytest
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
+from tests.support.two_commits import saved
 from tests.transaction.aged import age, stray
 from tests.transaction.support import rows
 
@@ -24,7 +25,7 @@ A, B, C = (1, "a"), (2, "b"), (3, "c")
 def folder(tmp_path: Path) -> Path:
     """A table of two commits."""
     found = tmp_path / "t"
-    lakescan.save(rows(A), found, format="delta")
+    saved(rows(A), found, format="delta")
     lakescan.table(found).append(rows(B))
     return found
 
@@ -107,8 +108,8 @@ def test_change_files_go_with_the_retention_of_their_commit(
 
 def test_hidden_files_other_tables_and_iceberg_metadata_stay(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    lakescan.save(pa.table({"a": [1], "_p": ["x"]}), folder, format="delta", partition_by="_p")
-    lakescan.save(rows(A), folder / "inner", format="delta")
+    saved(pa.table({"a": [1], "_p": ["x"]}), folder, format="delta", partition_by="_p")
+    saved(rows(A), folder / "inner", format="delta")
     stray(folder / "metadata" / "v1.metadata.json", folder / "metadata" / "snap.avro")
     stray(folder / "_checkpoints" / "offsets", folder / ".hidden" / "x", folder / "_lake_note", folder / ".part.crc")
     stray(folder / "inner" / "stray", folder / "_p=x" / "stray")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from tests.support.two_commits import saved
 from tests.transaction.aged import age, stray
 from tests.transaction.support import rows
 
@@ -23,7 +24,7 @@ ON = {"delta.deletedFileRetentionDuration": "interval 0 days", "delta.enableDele
 def folder(tmp_path: Path) -> Path:
     """A table whose first two files were replaced by a third, with retention over, and a stray file."""
     found = tmp_path / "the table, 100%"
-    lakescan.save(rows(A), found, format="delta", properties=ON)
+    saved(rows(A), found, format="delta", properties=ON)
     lakescan.table(found).append(rows(B))
     lakescan.table(found).overwrite(rows(C))
     stray(found / "stray.parquet")
