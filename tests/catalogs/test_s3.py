@@ -103,7 +103,7 @@ def test_a_bucket_that_is_not_there_is_a_fault_of_storage(endpoint: str) -> None
         lakescan.table("s3://lake/none", storage_options=settings)
     with pytest.raises(lakescan.StorageError, match="no bucket 'nobucket'"):
         lakescan.table("s3://nobucket/x", storage_options=settings)
-    with pytest.raises(lakescan.StorageError, match=r"s3://nobucket/x.* cannot be created"):
+    with pytest.raises(lakescan.StorageError, match=r"s3://nobucket/x.* cannot be written"):
         lakescan.save(ROWS, "s3://nobucket/x", format="delta", storage_options=settings)
 
 

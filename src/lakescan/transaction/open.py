@@ -11,7 +11,7 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.catalogs.registry import connection
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
-from lakescan.errors import InvalidOption, NotATable
+from lakescan.errors import InvalidOption, IsAView, NotATable
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import Format, NewTable, Target
@@ -90,6 +90,8 @@ def check_new(options: WriteOptions) -> None:
 def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:
     try:
         entry = find(identifier)
+    except IsAView:
+        raise
     except NotATable:
         return None
     found = format_named(entry.format)
