@@ -22,7 +22,7 @@ def test_sparks_workers_plan_as_threads_do(spark, shop, name: str) -> None:
 def test_a_scan_that_is_planned_on_spark_has_its_rows(spark, shop, name: str) -> None:
     scan = lakescan.table(getattr(shop, name)).scan().options(lane="arrow", data_planning_mode="distributed")
     frame = scan.to_spark(spark)
-    assert frame.rdd.getNumPartitions() == len(scan.plan(parallelism=2).groups)
+    assert 1 <= frame.rdd.getNumPartitions() <= 2 < len(scan.plan(parallelism=2).groups)  # a Python task costs more
     assert differences(frame.toArrow(), scan.to_arrow()) == ""
 
 

@@ -41,7 +41,7 @@ class PackingOptions:
         return pack_in_order(weight, size) if self.in_order else pack(weight, size, self.lookback)
 
     def size_for(self, total: int, files: int) -> int:
-        """Return the split size in bytes for a scan of `total` bytes in `files` files.
+        """Return the split size in bytes for a scan of `total` bytes in `files` files, those of deletes among them.
 
         It adapts to the total, as Iceberg's does. For many small files that would give a task for every four files;
         with `weighs_opening`, the cost of opening files does not raise the number of tasks above the parallelism.
@@ -134,7 +134,8 @@ def make_plan(
     skipped = candidates.skipped_by_partition + candidates.skipped_by_stats
     metrics.skipped_data_files = skipped + len(kept) - len(final)
 
-    size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes, len(final))
+    opened = len(final) + metrics.result_delete_files
+    size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes, opened)
     splits = split_files(final, size)
     splits = splits.append_column("residual", remaining.index.take(splits["file"]))
     groups = TaskGroups(final, splits, packing.groups_of(weights(splits, final, packing.open_cost), size))
