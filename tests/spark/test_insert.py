@@ -130,7 +130,10 @@ def test_statements_of_sparks_own_tables_stay_with_spark(spark: Any, lake: Path)
         lakescan.spark.sql(spark, "INSERT INTO TABLE spark_catalog.default.own_table SELECT :a", {"a": 3})
         lakescan.spark.sql(spark, "FROM own_view INSERT INTO own_table SELECT a + 3")
         lakescan.spark.sql(spark, "USE sparkins.db")
-        lakescan.spark.sql(spark, "INSERT INTO own_table VALUES (5)")
+        lakescan.spark.sql(spark, "INSERT INTO spark_catalog.default.own_table VALUES (5)")
+        with pytest.raises(NoSuchTable, match="own_table"):
+            lakescan.spark.sql(spark, "INSERT INTO own_table VALUES (6)")  # of what USE named
+        lakescan.spark.sql(spark, "USE spark_catalog.default")
         assert [row.a for row in spark.table("own_table").sort("a").collect()] == [1, 2, 3, 4, 5]
         lakescan.spark.sql(spark, "TRUNCATE TABLE own_table")
         assert spark.table("own_table").count() == 0

@@ -205,7 +205,7 @@ def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None
     schema = StructType([StructField("id", LongType())])
 
     def read(scan: lakescan.Scan) -> list[int]:
-        reader = FilteringReader(scan.spec, schema, 1)
+        reader = FilteringReader(scan.spec, schema, 1, None)
         assert len(list(reader.pushFilters([GreaterThan(("id",), 5)]))) == 1  # Spark evaluates it again
         return [i for part in reader.partitions() for batch in reader.read(part) for i in batch["id"].to_pylist()]
 
