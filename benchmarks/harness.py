@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +53,14 @@ def side_by_side(contenders: Mapping[str, Callable[[], object]], *, runs: int = 
             each()
             seconds[name].append(time.perf_counter() - started)
     return {name: statistics.median(some) for name, some in seconds.items()}
+
+
+def in_own_process(script: str, *arguments: str) -> dict[str, float]:
+    """What a Python script prints last, as JSON, run in a process of its own."""
+    command = [sys.executable, "-c", script, *arguments]
+    printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    found: dict[str, float] = json.loads(printed.splitlines()[-1])
+    return found
 
 
 def as_markdown(results: Sequence[Result]) -> str:

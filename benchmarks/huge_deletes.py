@@ -6,9 +6,6 @@ memory of the driver and of any worker. The aim is memory that does not grow wit
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +15,7 @@ from samples.iceberg_deletes import POSITIONS, DeleteFile, commit_deletes, local
 
 import lakescan
 from benchmarks.data import FOLDER
+from benchmarks.harness import in_own_process
 
 _FILES = 8
 _READ = """
@@ -64,18 +62,11 @@ def run(rows: int, runs: int) -> str:
     lines = ["| deletes | read | seconds | driver's Python, MB | a worker, MB |", "|---|---|---|---|---|"]
     for name, path, live in (("100M positions", *_positions()), ("20M keys", *_keys())):
         for lane in ("native", "arrow", "in process"):
-            found = _read(path, lane)
+            found = in_own_process(_READ, path, lane)
             assert found["rows"] == live, (name, lane, found, live)
             worker = f"{found['worker']:,.0f}" if found["worker"] else ""
             lines.append(f"| {name} | {lane} | {found['seconds']:.1f} | {found['driver']:,.0f} | {worker} |")
     return "\n".join(lines)
-
-
-def _read(path: str, lane: str) -> dict[str, float]:
-    command = [sys.executable, "-c", _READ, path, lane]
-    found = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    result: dict[str, float] = json.loads(found.splitlines()[-1])
-    return result
 
 
 def _positions() -> tuple[str, int]:

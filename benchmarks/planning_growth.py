@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 
+from benchmarks.harness import in_own_process
 from benchmarks.planning_table import planning_table
 
 _PLAN = """
@@ -30,15 +28,9 @@ def run(rows: int, runs: int) -> str:
     for files in _SIZES:
         path = planning_table(files, files // 1000)
         for how in ("whole", "parts"):
-            found = [_plan(path, how) for _ in range(min(runs, 3))]
+            found = [in_own_process(_PLAN, path, how) for _ in range(min(runs, 3))]
             assert all(each["files"] == files for each in found)
             seconds = statistics.median(each["seconds"] for each in found)
             peak = max(each["peak"] for each in found)
             lines.append(f"| {files:,} | {how} | {seconds:.2f} | {seconds / files * 1e6:.1f} | {peak:,.0f} |")
     return "\n".join(lines)
-
-
-def _plan(path: str, how: str) -> dict[str, float]:
-    command = [sys.executable, "-c", _PLAN, path, how]
-    found: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
-    return found

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import statistics
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 from samples.iceberg_deletes import EQUALITY, DeleteFile, manifest_entry, write_manifest, write_manifest_list
 from samples.iceberg_table import SNAPSHOT, one_snapshot, table_metadata
 
 from benchmarks.data import FOLDER
+from benchmarks.harness import in_own_process
 
 _PLAN = """
 import json, sys, time
@@ -47,19 +46,13 @@ def run(rows: int, runs: int) -> str:
         for spread in (True, False):
             path = _upserts(commits, spread=spread)
             for condition in ("", f"id = {commits * _ROWS // 2}"):
-                found = [_plan(path, condition) for _ in range(min(runs, 3))]
+                found = [in_own_process(_PLAN, path, condition) for _ in range(min(runs, 3))]
                 seconds = statistics.median(each["seconds"] for each in found)
                 peak, first = max(each["peak"] for each in found), found[0]
                 counts = " | ".join(f"{first[name]:,}" for name in ("files", "deletes", "pairs", "groups"))
                 keys = "spread" if spread else "growing"
                 lines.append(f"| {commits:,} | {keys} | {condition} | {counts} | {seconds:.2f} | {peak:,.0f} |")
     return "\n".join(lines)
-
-
-def _plan(path: str, condition: str) -> dict[str, float]:
-    command = [sys.executable, "-c", _PLAN, path, condition]
-    found: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
-    return found
 
 
 def _upserts(commits: int, *, spread: bool) -> str:

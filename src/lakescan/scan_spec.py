@@ -321,6 +321,10 @@ class ScanSpec:
         """
         return replace(self, prunes_deletes=not (self.ignores_residuals or self.reads_deleted))
 
+    def in_few_groups(self) -> ScanSpec:
+        """The spec for a plan whose task groups are Python tasks on Spark: one costs ten times what a JVM task does."""
+        return replace(self, weighs_opening=True)
+
     def file_table(self) -> FileTable:
         """Return the files that may match with all deletes that the format has found, whether they apply or not."""
         return concatenated(list(self._candidates(ScanMetrics()))).table

@@ -8,7 +8,6 @@ the same columns are neighbours in the delete table, oldest first, and a file ha
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -147,12 +146,8 @@ class DeleteReferences:
         order = np.lexsort((number, file))
         return file[order], number[order]
 
-    @cached_property
-    def _every(self) -> np.ndarray:
-        return np.arange(self.rows + 1)
-
     def _offsets(self, owner: np.ndarray) -> pa.Array:
-        return pa.array(np.searchsorted(owner, self._every), pa.int32())
+        return pa.array(np.searchsorted(owner, np.arange(self.rows + 1)), pa.int32())
 
     def _mask(self, owner: np.ndarray) -> np.ndarray:
         mask = np.zeros(self.rows, dtype=bool)

@@ -55,7 +55,7 @@ class GroupRows:
     def groups(self, rows: pa.RecordBatch) -> Iterator[TaskGroup]:
         """The groups in some of the rows."""
         splits, deletes = (_restored_table(rows.column(n), s) for n, s in ((1, self.splits), (2, self.deletes)))
-        bounds, owned = (_bounds(rows.column(n)) for n in (1, 2))
+        bounds, owned = (_bounds(rows.column(n)).tolist() for n in (1, 2))
         for n, index in enumerate(rows.column(0).to_pylist()):
             yield TaskGroup(
                 index,
@@ -77,9 +77,16 @@ def _restored_table(lists: pa.ListArray, schema: pa.Schema) -> pa.Table:
     return pa.table([restored(rows.field(n), each.type) for n, each in enumerate(schema)], schema=schema)
 
 
-def _bounds(lists: pa.ListArray) -> list[int]:
+def _bounds(lists: pa.ListArray) -> np.ndarray:
+    """Where each list begins among the values of all, and where the last one ends."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-    return np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _with_values(lists: pa.ListArray, values: pa.Array) -> pa.ListArray:
+    """Lists of other values, in place of `lists.flatten()`."""
+    mask = lists.is_null() if lists.null_count else None
+    return pa.ListArray.from_arrays(pa.array(_bounds(lists), pa.int32()), values, mask=mask)
 
 
 def plain(values: pa.Array) -> pa.Array:
@@ -96,10 +103,7 @@ def plain(values: pa.Array) -> pa.Array:
         fields = [pa.field(f"m{n}", member.type) for n, member in enumerate(members)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=values.is_null() if values.null_count else None)
     if pa.types.is_list(kind):
-        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
-        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-        mask = values.is_null() if values.null_count else None
-        return pa.ListArray.from_arrays(offsets, plain(values.flatten()), mask=mask)
+        return _with_values(values, plain(values.flatten()))
     if pa.types.is_null(kind):
         return pa.nulls(len(values), pa.int8())
     if pa.types.is_dictionary(kind):
@@ -126,11 +130,7 @@ def restored(values: pa.Array, kind: pa.DataType) -> pa.Array:
         mask = values.is_null() if values.null_count else None
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if pa.types.is_list(kind):
-        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
-        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-        mask = values.is_null() if values.null_count else None
-        inner = restored(values.flatten(), kind.value_type)
-        return pa.ListArray.from_arrays(offsets, inner, mask=mask).cast(kind)
+        return _with_values(values, restored(values.flatten(), kind.value_type)).cast(kind)
     if pa.types.is_null(kind):
         return pa.nulls(len(values))
     if pa.types.is_dictionary(kind):

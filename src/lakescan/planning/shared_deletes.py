@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import codes
 from lakescan.planning.delete_references import DeleteReferences
+from lakescan.planning.file_table import key_texts
 from lakescan.planning.split import TARGET_SIZE, adapted_size
 
 
@@ -58,8 +60,8 @@ def _intervals(
     references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """For each group and place: the first and last (exclusive) of the place's deletes that the group has."""
-    changes = [_changes(deletes[name]) for name in ("scope", "equality_ids", "kept")]
-    place_of = np.cumsum(np.any(changes, axis=0))
+    parts = (deletes["scope"], key_texts(deletes), deletes["kept"])
+    place_of = np.cumsum(np.any([np.diff(codes(each), prepend=-2) != 0 for each in parts], axis=0))
     group = np.searchsorted(bounds, references.range_file, side="right") - 1
     place = place_of[references.first]
     order = np.lexsort((place, group))
@@ -70,14 +72,3 @@ def _intervals(
     first = np.minimum.reduceat(references.first[order], at)
     stop = np.maximum.reduceat(references.stop[order], at)
     return group[begins], place[begins], first, stop
-
-
-def _changes(column: pa.ChunkedArray) -> np.ndarray:
-    """Whether each value differs from the one before it."""
-    values = column.combine_chunks()
-    if pa.types.is_list(values.type):
-        joined = pa.ListArray.from_arrays(values.offsets, values.values.cast(pa.string()))
-        values = pc.binary_join(joined, ",")
-    codes = values.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    result: np.ndarray = np.diff(codes, prepend=-2) != 0
-    return result

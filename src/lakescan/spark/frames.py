@@ -85,9 +85,8 @@ def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, number
     if lanes.native.any():
         frames.append(native_frame(spark, scan, scan.plan_of(plan, native), paths))
     if not lanes.native.all() or not frames:
-        # A task in Python costs ten times what one in the JVM does.
-        few = replace(scan, weighs_opening=True)
-        rest = few.plan_table(plan.table.filter(pa.array(~lanes.native)), parallelism=_parallelism(spark, scan))
+        others = plan.table.filter(pa.array(~lanes.native))
+        rest = scan.in_few_groups().plan_table(others, parallelism=_parallelism(spark, scan))
         frames.append(read_planned(spark, scan, rest, paths))
     frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
     return frame if plan.limit is None else frame.limit(plan.limit)
@@ -135,8 +134,7 @@ def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
 
 
 def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    scan = replace(scan, weighs_opening=True)
-    return read_planned(spark, scan, _plan(spark, scan.for_reading()))
+    return read_planned(spark, scan, _plan(spark, scan.in_few_groups().for_reading()))
 
 
 def _source(spark: SparkSession, scan: ScanSpec) -> DataFrame:

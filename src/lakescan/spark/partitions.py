@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
@@ -56,7 +56,7 @@ def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None =
 
     A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
     """
-    scan = replace(scan, weighs_opening=True)  # a task in Python costs ten times what one in the JVM does
+    scan = scan.in_few_groups()
     plan = (scan if changes is not None else scan.for_reading()).plan(parallelism)
     context = scan.read_context(plan)
     groups = plan.groups.sharing_deletes(parallelism).joining_splits()

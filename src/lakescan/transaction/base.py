@@ -346,9 +346,8 @@ class Target(Protocol):
         """Add the Parquet files under a folder where they are; return what the new snapshot says of them.
 
         The partition of a file is that of its folders, of which `partitions` choose some. `files` are the locations of
-        those to take, if not all. Raises `InvalidOption` for
-        files that are the table's already, unless `check_duplicates` is false; `SchemaMismatch`, `UnsupportedFeature`,
-        `CommitConflict`.
+        those to take, if not all. Raises `InvalidOption` for files that are the table's already, unless
+        `check_duplicates` is false; `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
         """
 
     def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:

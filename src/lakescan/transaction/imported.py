@@ -15,18 +15,19 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption
 from lakescan.options.write import WriteOptions
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet.file import ParquetData, open_parquet
+from lakescan.reading.parquet.file import open_parquet
 from lakescan.storage import Storage
 from lakescan.transaction.base import Format
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.save import saved
-from lakescan.write.foreign_columns import folder_type, merged_columns, with_instants
+from lakescan.write.foreign_columns import check_times, folder_type, merged_columns, physical_types, with_instants
 from lakescan.write.foreign_files import FolderFiles
 
 _READERS = 16  # footers that are read at once
+_NO_NANOSECONDS = "Read the files, and write their rows to a new table of format version 3."
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ def _columns(
 
     def of(location: str) -> tuple[str, list[t.Field]]:
         with open_parquet(storage, location) as data:
-            _check_times(data)
+            check_times(data, f"a table of the files of {data.path}", _NO_NANOSECONDS)
             fields = read_fields(data.schema, FieldMatching())
-            types = [data.file.schema.column(number).physical_type for number in range(len(data.file.schema))]
+            types = physical_types(data)
             places = np.cumsum([0, *(each.leaves for each in fields)]).tolist()
             columns = format.columns(data.schema, properties)
             pairs = zip(fields, columns, strict=True)
@@ -113,14 +114,3 @@ def _columns(
 
     with ThreadPoolExecutor(_READERS) as pool:
         return merged_columns(pool.map(of, sorted(each.location for each in found.entries)))
-
-
-def _check_times(data: ParquetData) -> None:
-    schema = data.file.schema
-    for number in range(len(schema)):
-        column = schema.column(number)
-        if column.physical_type == "INT64" and "nanoseconds" in str(column.logical_type):
-            raise UnsupportedFeature(
-                f"a table of the files of {data.path}, whose column {column.path!r} has nanoseconds",
-                "Read the files, and write their rows to a new table of format version 3.",
-            )

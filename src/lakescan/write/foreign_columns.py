@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.errors import SchemaMismatch
+from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.reading.file_schema import FileField
+from lakescan.reading.parquet.file import ParquetData
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").pattern
@@ -44,6 +45,38 @@ def with_instants(field: FileField, column: t.Field, types: Sequence[str]) -> t.
         case t.MapOf():
             return replace(column, type=t.MapOf(made[0], made[1]))
     return replace(column, type=t.Struct(tuple(made)))
+
+
+def physical_types(data: ParquetData) -> list[str]:
+    """The physical types of a file's leaf columns, in order, as `with_instants` takes them.
+
+    Args:
+        data: The open file.
+
+    Example:
+        >>> physical_types(data)
+        ['INT64', 'INT96']
+    """
+    schema = data.file.schema
+    return [schema.column(number).physical_type for number in range(len(schema))]
+
+
+def check_times(data: ParquetData, doing: str, advice: str) -> None:
+    """Raise `UnsupportedFeature` for a file with times of nanoseconds.
+
+    Args:
+        data: The open file.
+        doing: What is refused, with the path of the file at its end.
+        advice: What to do instead.
+
+    Example:
+        >>> check_times(data, f"converting {data.path}", "Write the rows to a new table.")
+    """
+    schema = data.file.schema
+    for number, kind in enumerate(physical_types(data)):
+        column = schema.column(number)
+        if kind == "INT64" and "nanoseconds" in str(column.logical_type):
+            raise UnsupportedFeature(f"{doing}, whose column {column.path!r} has nanoseconds", advice)
 
 
 def merged_columns(files: Iterable[tuple[str, Sequence[t.Field]]]) -> list[t.Field]:

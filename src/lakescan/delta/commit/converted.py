@@ -27,11 +27,12 @@ from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, 
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.write.foreign_columns import merged_columns, with_instants
+from lakescan.write.foreign_columns import check_times, merged_columns, physical_types, with_instants
 from lakescan.write.foreign_files import FolderFiles, footer_bound
 from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
 
 _READERS = 16  # footers that are read at once
+_NO_NANOSECONDS = "Delta's timestamps have microseconds: read the files, and write their rows to a new table."
 _FORBIDDEN = " ,;{}()\n\t="  # in names of columns: Delta's writers refuse them
 
 
@@ -112,12 +113,12 @@ def _check_partitions(found: FolderFiles, columns: Sequence[t.Field]) -> None:
 def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
     with open_parquet(storage, entry.location) as opened:
         data = opened.as_spark_reads()
-        _check_times(data)
+        check_times(data, f"converting {data.path}", _NO_NANOSECONDS)
         every = read_fields(data.schema, FieldMatching())
         places = np.cumsum([0, *(each.leaves for each in every)]).tolist()
         fields = [each for each in every if each.name.lower() not in without]
         found = delta_columns(pa.schema([data.schema.field(each.index) for each in fields]))
-        types = [data.file.schema.column(number).physical_type for number in range(places[-1])]
+        types = physical_types(data)
         columns = tuple(
             with_instants(field, column, types[places[field.index] :])
             for field, column in zip(fields, found, strict=True)
@@ -128,17 +129,6 @@ def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
             for leaf in _leaves(field, (column,), places[field.index])
         ]
         return _File(entry, columns, _statistics(data, leaves))
-
-
-def _check_times(data: ParquetData) -> None:
-    schema = data.file.schema
-    for number in range(len(schema)):
-        column = schema.column(number)
-        if column.physical_type == "INT64" and "nanoseconds" in str(column.logical_type):
-            raise UnsupportedFeature(
-                f"converting {data.path}, whose column {column.path!r} has nanoseconds",
-                "Delta's timestamps have microseconds: read the files, and write their rows to a new table.",
-            )
 
 
 def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[tuple[int, FileField, Leaf]]:

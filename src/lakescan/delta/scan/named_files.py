@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,7 +17,7 @@ from lakescan.common.timestamps import from_millis
 from lakescan.delta.log.actions import VECTOR, ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
 from lakescan.delta.log.pieces import batches, pieces_of, read_commits
-from lakescan.delta.log.replay import canonical_paths, file_locations, identity
+from lakescan.delta.log.replay import canonical_paths, file_locations, identity, newest
 from lakescan.delta.log.segment import LogFile, LogListing, list_log
 from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
@@ -288,11 +287,7 @@ def _retained(tables: list[pa.Table], cutoff: int) -> pa.Table:
     actions = pa.concat_tables(tables).combine_chunks()
     if not actions.num_rows:
         return actions
-    codes = identity(actions).dictionary_encode().indices.to_numpy()
-    order = np.lexsort((actions["is_add"].to_numpy(), actions["version"].to_numpy()))
-    newest = np.empty(codes.max() + 1, dtype=np.int64)
-    newest[codes[order]] = order
-    last = actions.take(pa.array(newest))
+    last = actions.filter(pa.array(newest(actions)))
     recent = pc.fill_null(pc.greater_equal(last["removed_at"], cutoff), True)
     return last.filter(pc.or_(last["is_add"], recent))
 

@@ -18,7 +18,7 @@ from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, table_entries
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import partition_numbers
 from lakescan.storage import Storage
 
 _COUNTS = (
@@ -97,9 +97,7 @@ class PartitionsTable:
         """Each file's partition as a number from 0 in order of appearance, and the first file of each partition."""
         if not self._is_shown:
             return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        keyed = with_partition_key(files)
-        key = pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/")
-        numbers = key.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+        numbers = partition_numbers(files)
         return numbers, np.unique(numbers, return_index=True)[1]
 
     def _last_updates(self, snapshot_ids: pa.ChunkedArray, numbers: np.ndarray, groups: int) -> list[pa.Array]:

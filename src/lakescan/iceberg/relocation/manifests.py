@@ -33,8 +33,7 @@ class ManifestMove:
     """Writes manifests again, below the staging prefix; pickled for workers.
 
     `new` are the ids of the snapshots whose files are to be copied; None for all files: some are of snapshots that have
-    expired. `sizes` are the paths of delete files that were
-    rewritten, and their new sizes.
+    expired. `sizes` are the paths of delete files that were rewritten, and their new sizes.
     """
 
     prefixes: Prefixes

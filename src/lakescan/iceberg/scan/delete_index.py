@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.arrays import as_array
+from lakescan.common.arrays import codes
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.bounds import column_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
@@ -252,9 +252,8 @@ class DeleteIndex:
         if not len(rows):
             return _EqualityPlaces.none()
         wanted = pa.array(rows)
-        texts = pa.table([self.table["scope"].take(wanted), key_texts(self.table).take(wanted)], ["scope", "ids"])
-        codes = [_codes(texts[name].combine_chunks()) for name in texts.column_names]
-        starts = np.any([np.diff(each, prepend=-2) != 0 for each in codes], axis=0)
+        texts = (self.table["scope"], key_texts(self.table))
+        starts = np.any([np.diff(codes(each.take(wanted)), prepend=-2) != 0 for each in texts], axis=0)
         first = rows[starts]
         specs = self.entries["spec_id"].take(pa.array(first)).to_numpy()
         is_global = np.isin(specs, list(self.unpartitioned_specs))
@@ -293,15 +292,9 @@ def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
 def _by_place(entries: pa.Table, is_equality: pa.ChunkedArray, scopes: pa.Array) -> pa.Array:
     """The order of the index: deletes by position as they are, then equality deletes by place and sequence number."""
     by_key = np.asarray(is_equality)
-    codes = [_codes(each) for each in (as_array(scopes), key_texts(entries))]
     sequence = pc.fill_null(entries["sequence_number"], 0).to_numpy()
-    return pa.array(np.lexsort([np.where(by_key, each, 0) for each in (sequence, *codes)] + [by_key]))
-
-
-def _codes(texts: pa.Array) -> np.ndarray:
-    """A number for each distinct text; -1 for null."""
-    result: np.ndarray = texts.dictionary_encode().indices.fill_null(-1).to_numpy()
-    return result
+    keys = (sequence, codes(scopes), codes(key_texts(entries)))
+    return pa.array(np.lexsort([np.where(by_key, each, 0) for each in keys] + [by_key]))
 
 
 def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
@@ -314,6 +307,6 @@ def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.n
     specs, partitions = (
         pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
     )
-    codes = partitions.dictionary_encode().indices.to_numpy().astype(np.int64)
-    keys = specs.to_numpy().astype(np.int64) * (codes.max(initial=0) + 1) + codes
+    numbers = codes(partitions)
+    keys = specs.to_numpy().astype(np.int64) * (numbers.max(initial=0) + 1) + numbers
     return keys[: data.num_rows], keys[data.num_rows :]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from lakescan.common.arrays import codes
 
 
 def with_partition_key(files: pa.Table) -> pa.Table:
@@ -13,6 +16,12 @@ def with_partition_key(files: pa.Table) -> pa.Table:
     members = [_with_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
     key = pc.binary_join_element_wise(*members, "") if members else pa.repeat(pa.scalar(""), len(array))
     return files.append_column("partition_key", key)
+
+
+def partition_numbers(files: pa.Table) -> np.ndarray:
+    """The partition and spec of each file as a number, from 0 in order of appearance."""
+    keyed = with_partition_key(files)
+    return codes(pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/"))
 
 
 def _with_length(texts: pa.Array) -> pa.Array:

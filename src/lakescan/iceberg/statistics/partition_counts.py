@@ -27,7 +27,7 @@ from lakescan.iceberg.manifests.codes import (
 from lakescan.iceberg.manifests.manifest_file import ManifestFile
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata_tables.entries import table_entries
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import partition_numbers
 from lakescan.storage import Storage
 
 _VECTOR = "PUFFIN"  # the format of files of deletion vectors
@@ -112,10 +112,7 @@ def summed(counts: pa.Table) -> pa.Table:
     """
     if not counts.num_rows:
         return counts
-    key = pc.binary_join_element_wise(
-        counts["spec_id"].cast(pa.string()), with_partition_key(counts)["partition_key"], "/"
-    )
-    numbers = key.combine_chunks().dictionary_encode().indices.to_numpy()
+    numbers = partition_numbers(counts)
     times = pc.fill_null(counts["last_updated_at"], np.iinfo(np.int64).min).to_numpy()
     order = np.lexsort((times, numbers))
     starts = np.searchsorted(numbers[order], np.arange(numbers.max() + 1))
