@@ -5,19 +5,11 @@
 >>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
 """
 
+import importlib
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakescan import errors, moved, spark
-from lakescan.alter import AlterBuilder
-from lakescan.catalog import Catalog, catalog
-from lakescan.catalogs.identifiers import Identifier
-from lakescan.changes import Changes
-from lakescan.common.cache import set_cache_limit
-from lakescan.convert import convert_to_delta
-from lakescan.dml.merge import MergeBuilder
-from lakescan.doctor import Check, Diagnosis, doctor
-from lakescan.encryption import FileKey, KeyManager
+from lakescan import errors, moved
 from lakescan.errors import (
     AmbiguousMerge,
     CommitConflict,
@@ -51,45 +43,107 @@ from lakescan.errors import (
     TableExists,
     UnsupportedFeature,
 )
-from lakescan.expressions.column import Column, col
-from lakescan.expressions.predicate import Predicate
-from lakescan.formats.increments import Backlog
-from lakescan.formats.snapshot_refs import SnapshotRef
-from lakescan.formats.table_format import Snapshot
-from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
-from lakescan.opening import table
-from lakescan.planning.delete_file import DeleteFile, DeleteKind
-from lakescan.planning.plan import ScanPlan
-from lakescan.planning.report import ScanMetrics, ScanReport
-from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
-from lakescan.query.lazy import Query
-from lakescan.save import save
-from lakescan.scan import Scan
-from lakescan.sql import sql
-from lakescan.streaming.stream import BatchStream
-from lakescan.table import Table
-from lakescan.transaction.results import (
-    AlterResult,
-    ChangeResult,
-    CheckpointResult,
-    CloneResult,
-    CompactResult,
-    ConvertResult,
-    ExpireResult,
-    GenerateResult,
-    ManifestsResult,
-    OrphanResult,
-    PathsResult,
-    PositionDeletesResult,
-    RefResult,
-    RestoreResult,
-    StatisticsResult,
-    WriteResult,
-)
-from lakescan.view import View, ViewVersion
+
+if TYPE_CHECKING:
+    from lakescan import spark
+    from lakescan.alter import AlterBuilder
+    from lakescan.catalogs.identifiers import Identifier
+    from lakescan.changes import Changes
+    from lakescan.common.cache import set_cache_limit
+    from lakescan.convert import convert_to_delta
+    from lakescan.diagnosis import Check, Diagnosis, doctor
+    from lakescan.dml.merge import MergeBuilder
+    from lakescan.encryption import FileKey, KeyManager
+    from lakescan.expressions.column import Column, col
+    from lakescan.expressions.predicate import Predicate
+    from lakescan.formats.increments import Backlog
+    from lakescan.formats.snapshot_refs import SnapshotRef
+    from lakescan.formats.table_format import Snapshot
+    from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
+    from lakescan.open_catalog import Catalog, catalog
+    from lakescan.open_table import Table
+    from lakescan.opening import table
+    from lakescan.planning.delete_file import DeleteFile, DeleteKind
+    from lakescan.planning.plan import ScanPlan
+    from lakescan.planning.report import ScanMetrics, ScanReport
+    from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
+    from lakescan.query.lazy import Query
+    from lakescan.save_rows import save
+    from lakescan.scan import Scan
+    from lakescan.statements import sql
+    from lakescan.streaming.stream import BatchStream
+    from lakescan.transaction.results import (
+        AlterResult,
+        ChangeResult,
+        CheckpointResult,
+        CloneResult,
+        CompactResult,
+        ConvertResult,
+        ExpireResult,
+        GenerateResult,
+        ManifestsResult,
+        OrphanResult,
+        PathsResult,
+        PositionDeletesResult,
+        RefResult,
+        RestoreResult,
+        StatisticsResult,
+        WriteResult,
+    )
+    from lakescan.view import View, ViewVersion
 
 __version__ = "0.1.0"
 moved.install()
+
+# Importing the package takes milliseconds: a module is imported when one of its names is used for the first time.
+_MODULES = {
+    "alter": ("AlterBuilder",),
+    "catalogs.identifiers": ("Identifier",),
+    "changes": ("Changes",),
+    "common.cache": ("set_cache_limit",),
+    "convert": ("convert_to_delta",),
+    "diagnosis": ("Check", "Diagnosis", "doctor"),
+    "dml.merge": ("MergeBuilder",),
+    "encryption": ("FileKey", "KeyManager"),
+    "expressions.column": ("Column", "col"),
+    "expressions.predicate": ("Predicate",),
+    "formats.increments": ("Backlog",),
+    "formats.snapshot_refs": ("SnapshotRef",),
+    "formats.table_format": ("Snapshot",),
+    "health": ("Finding", "MaintainResult", "MaintenanceStep", "TableHealth"),
+    "open_catalog": ("Catalog", "catalog"),
+    "open_table": ("Table",),
+    "opening": ("table",),
+    "planning.delete_file": ("DeleteFile", "DeleteKind"),
+    "planning.plan": ("ScanPlan",),
+    "planning.report": ("ScanMetrics", "ScanReport"),
+    "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),
+    "query.lazy": ("Query",),
+    "save_rows": ("save",),
+    "scan": ("Scan",),
+    "statements": ("sql",),
+    "streaming.stream": ("BatchStream",),
+    "transaction.results": (
+        "AlterResult",
+        "ChangeResult",
+        "CheckpointResult",
+        "CloneResult",
+        "CompactResult",
+        "ConvertResult",
+        "ExpireResult",
+        "GenerateResult",
+        "ManifestsResult",
+        "OrphanResult",
+        "PathsResult",
+        "PositionDeletesResult",
+        "RefResult",
+        "RestoreResult",
+        "StatisticsResult",
+        "WriteResult",
+    ),
+    "view": ("View", "ViewVersion"),
+}
+_WHERE = {name: f"lakescan.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AlterBuilder",
@@ -188,5 +242,15 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "Follower":
         warnings.warn("lakescan.Follower is now lakescan.BatchStream", DeprecationWarning, stacklevel=2)
-        return BatchStream
-    raise AttributeError(f"module 'lakescan' has no attribute {name!r}")
+        name = "BatchStream"
+    if name == "spark":
+        return importlib.import_module("lakescan.spark")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'lakescan' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,9 +11,9 @@ from lakescan.catalogs.identifiers import location_of
 from lakescan.delta.commit.converted import Conversion, convert_folder
 from lakescan.delta.commit.creation import is_table
 from lakescan.grammar.columns import parse_columns
+from lakescan.open_table import Table
 from lakescan.opening import table
 from lakescan.storage import Storage
-from lakescan.table import Table
 
 
 def convert_to_delta(

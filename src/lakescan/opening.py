@@ -12,11 +12,11 @@ from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
 from lakescan.formats.table_path import TablePath
+from lakescan.open_table import Table
 from lakescan.options.keywords import TableKeywords
 from lakescan.options.read import ReadOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
-from lakescan.table import Table
 from lakescan.time_travel import check_one_state
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import FORMATS, format_named

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from lakescan.catalog import Catalog
 from lakescan.catalogs.registry import known
 from lakescan.cli.output import print_names
 from lakescan.cli.settings import Section, command
+from lakescan.open_catalog import Catalog
 
 app = Section("Catalogs")
 

@@ -11,7 +11,6 @@ import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
-from lakescan.catalog import catalog
 from lakescan.cli import catalogs, maintenance, query, states
 from lakescan.cli.arguments import pairs
 from lakescan.cli.failures import exit_code, print_error
@@ -20,12 +19,13 @@ from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, TablePath, command, storage_options, wants_json
 from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
-from lakescan.doctor import Diagnosis, doctor
+from lakescan.diagnosis import Diagnosis, doctor
 from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
+from lakescan.open_catalog import catalog
+from lakescan.open_table import Table
 from lakescan.opening import table
 from lakescan.scan import Scan
-from lakescan.table import Table
 
 app = Section(
     "Looking at tables",

@@ -19,8 +19,8 @@ from lakescan.common.timestamps import as_moment
 from lakescan.convert import convert_to_delta
 from lakescan.errors import InvalidOption
 from lakescan.explain.summary import counted
+from lakescan.open_table import Table
 from lakescan.opening import table
-from lakescan.table import Table
 from lakescan.table_maintenance import maintained
 
 app = Section("Maintenance")

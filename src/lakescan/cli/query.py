@@ -16,9 +16,9 @@ from lakescan.catalogs.registry import known
 from lakescan.cli.output import console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.errors import InvalidOption, LakescanError, nearest
+from lakescan.open_table import Table
 from lakescan.query.lazy import Query
-from lakescan.sql import sql
-from lakescan.table import Table
+from lakescan.statements import sql
 
 app = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
@@ -161,7 +161,7 @@ def _completion(start: str, number: int) -> str | None:
 
 def completions(start: str) -> list[str]:
     """Words, and names of catalogs, namespaces and tables, that begin with a text."""
-    from lakescan.catalog import Catalog
+    from lakescan.open_catalog import Catalog
 
     *within, last = start.split(".")
     if not within:

@@ -12,8 +12,8 @@ from lakescan.cli.output import print_result, print_rows
 from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, Timestamp, Version, command, storage_options
 from lakescan.errors import InvalidOption
+from lakescan.open_table import Table
 from lakescan.opening import table
-from lakescan.table import Table
 
 app = Section("States of tables")
 

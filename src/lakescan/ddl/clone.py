@@ -8,10 +8,10 @@ from lakescan.ddl.context import Context
 from lakescan.ddl.names import NewName, opened
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists
 from lakescan.grammar.create_table import CloneOf, CreateTable
+from lakescan.open_table import Table
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.storage import Storage
-from lakescan.table import Table
 from lakescan.transaction.formats import format_at
 
 

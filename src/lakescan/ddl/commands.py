@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalog import Catalog
 from lakescan.catalogs.registry import is_known, known
 from lakescan.convert import convert_to_delta
 from lakescan.ddl.context import Context
@@ -16,9 +15,10 @@ from lakescan.ddl.names import opened
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
 from lakescan.grammar.type_text import name_text, type_text
+from lakescan.open_catalog import Catalog
+from lakescan.open_table import Table
 from lakescan.procedures import bound, changes_of, procedure_named
 from lakescan.procedures import call as call_procedure
-from lakescan.table import Table
 from lakescan.transaction.results import CompactResult
 
 _LEAST_HOURS = 24  # files that are being written or read now are younger

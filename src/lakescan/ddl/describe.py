@@ -14,7 +14,7 @@ from lakescan.definition.column_rules import Declared, NewColumnRule
 from lakescan.definition.literals import default_of
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.grammar.type_text import name_text, spark_text, text_literal, type_text
-from lakescan.table import Table
+from lakescan.open_table import Table
 from lakescan.transaction.formats import format_named
 
 Row = tuple[str, str, str | None]

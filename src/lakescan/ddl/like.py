@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakescan.common.references import dotted_path, split_list
 from lakescan.ddl.describe import declared_of, own_properties, partition_parts
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
-from lakescan.table import Table
+from lakescan.open_table import Table
 
 # Where a table keeps its files: two tables with the same folders would remove each other's.
 _PLACES = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import dotted_name
 from lakescan.catalogs.registry import is_known, known
 from lakescan.ddl.context import Context
@@ -12,8 +11,9 @@ from lakescan.dml.target import changed_table
 from lakescan.errors import InvalidStatement, NoSuchCatalog, nearest
 from lakescan.grammar.names import TableName
 from lakescan.grammar.text import underlined_at
+from lakescan.open_catalog import Catalog
+from lakescan.open_table import Table
 from lakescan.query.tables import FORMATS
-from lakescan.table import Table
 
 
 @dataclass(frozen=True)

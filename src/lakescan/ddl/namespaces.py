@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lakescan.catalog import catalog
 from lakescan.catalogs.registry import is_known
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import namespace, opened
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateCatalog, CreateNamespace, DropNamespace
+from lakescan.open_catalog import catalog
 from lakescan.transaction.results import AlterResult
 
 

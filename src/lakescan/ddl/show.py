@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.catalogs.registry import known
 from lakescan.common.references import dotted_path
@@ -18,7 +17,8 @@ from lakescan.ddl.names import namespace, opened
 from lakescan.ddl.views import create_view_statement, described_view, viewed
 from lakescan.errors import InvalidStatement, IsAView, NoSuchColumn, UnsupportedFeature, nearest
 from lakescan.grammar.namespaces import Show, Shown
-from lakescan.table import Table
+from lakescan.open_catalog import Catalog
+from lakescan.open_table import Table
 from lakescan.view import View
 
 

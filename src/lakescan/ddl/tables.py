@@ -12,9 +12,9 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
 from lakescan.grammar.create_table import CreateTable, DropTable
+from lakescan.open_table import Table
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
-from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, format_named
 from lakescan.transaction.new_tables import create_in_folder
 from lakescan.transaction.results import AlterResult

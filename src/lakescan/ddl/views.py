@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier, within
 from lakescan.common.types import Field
 from lakescan.ddl.context import Context
@@ -19,6 +18,7 @@ from lakescan.grammar.names import TableName
 from lakescan.grammar.type_text import name_text, text_literal, type_text
 from lakescan.grammar.views import AlterView, CreateView, DropView
 from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS
+from lakescan.open_catalog import Catalog
 from lakescan.query.lazy import Query
 from lakescan.query.view_definitions import view_definition
 from lakescan.transaction.rows import rows_of

@@ -19,10 +19,10 @@ from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, Unsuppor
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.grammar.names import Sql, TableName
+from lakescan.open_table import Table
 from lakescan.query.given_frames import arrow_table
 from lakescan.query.lazy import columns_of, query
 from lakescan.scan import Scan
-from lakescan.table import Table
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 

@@ -27,13 +27,13 @@ from lakescan.dml.whole_files import delete_by_filter
 from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
+from lakescan.open_table import Table
 from lakescan.query.given_frames import arrow_table
 from lakescan.query.lazy import Joins, Query, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
 from lakescan.query.nanoseconds import as_microseconds
 from lakescan.scan import Scan
 from lakescan.scan_spec import PlansMade, ScanSpec
-from lakescan.table import Table
 from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult

@@ -12,12 +12,12 @@ from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, near
 from lakescan.expressions.predicate import TRUE
 from lakescan.grammar.names import TableName
 from lakescan.grammar.text import underlined_at
+from lakescan.open_table import Table
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.query.tables import FORMATS
-from lakescan.table import Table
 from lakescan.transaction.base import Target
 
 _BRANCH, _TAG = "branch_", "tag_"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalog import Catalog
 from lakescan.changes import Changes
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.open_catalog import Catalog
 from lakescan.procedures.declaration import Call, Parameter, Procedure, columns
 from lakescan.procedures.values import BOOLEAN, OPTIONS, STRING, STRINGS
 

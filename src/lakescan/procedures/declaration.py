@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalog import Catalog
 from lakescan.executors import PlanningExecutor
+from lakescan.open_catalog import Catalog
+from lakescan.open_table import Table
 from lakescan.procedures.sources import SourceTable
 from lakescan.procedures.values import Kind
-from lakescan.table import Table
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
+from lakescan.open_table import Table
 from lakescan.procedures.declaration import Call, Parameter, Procedure, Row
 from lakescan.procedures.imports import folder_in, table_in
 from lakescan.procedures.values import BOOLEAN, INT, OPTIONS, STRING
-from lakescan.table import Table
 
 _TABLE = Parameter("table", STRING, required=True)
 

@@ -13,9 +13,9 @@ from lakescan.common.option_values import parse_size
 from lakescan.common.references import split_list
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.maintenance import expire_with_files
+from lakescan.open_table import Table
 from lakescan.procedures.declaration import Call, Parameter, Procedure, Row, columns
 from lakescan.procedures.values import BOOLEAN, INT, LONGS, OPTIONS, STRING, STRINGS, TIMESTAMP
-from lakescan.table import Table
 
 _TABLE = Parameter("table", STRING, required=True)
 _OPTIONS, _WHERE = Parameter("options", OPTIONS), Parameter("where", STRING)

@@ -14,6 +14,7 @@ from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.open_table import Table
 from lakescan.query.catalog_views import with_catalog_views
 from lakescan.query.conditions import ValuesOf
 from lakescan.query.dialect.queries import Given
@@ -33,7 +34,6 @@ from lakescan.query.tables import Named, Tables
 from lakescan.query.views import Views
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.table import Table
 
 PREFIX = "lakescan_table_"
 

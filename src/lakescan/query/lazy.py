@@ -28,6 +28,7 @@ from lakescan.explain import plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.formats.metadata_table import as_table
 from lakescan.local.reader import read_batches
+from lakescan.open_table import Table
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
@@ -39,7 +40,6 @@ from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.table import Table
 
 if TYPE_CHECKING:
     import duckdb

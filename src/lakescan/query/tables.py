@@ -26,6 +26,7 @@ from lakescan.errors import (
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.grammar.text import underlined_at
+from lakescan.open_table import Table
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
 from lakescan.query.moments import moment_of
@@ -37,7 +38,6 @@ from lakescan.query.views import Views
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads
-from lakescan.table import Table
 
 FORMATS = ("iceberg", "delta")
 

@@ -18,12 +18,12 @@ from lakescan.catalogs.lookup import identifier_of
 from lakescan.catalogs.registry import give_all, given
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
+from lakescan.open_table import Table
 from lakescan.options.write import WriteOptions
 from lakescan.spark.audit import staging
 from lakescan.spark.session import is_connect
 from lakescan.spark.table_writer import NamedTable
 from lakescan.storage import Storage, join
-from lakescan.table import Table
 from lakescan.transaction.base import Target
 from lakescan.transaction.formats import FORMATS
 from lakescan.transaction.open import exists, open_target

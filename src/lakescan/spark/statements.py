@@ -20,6 +20,7 @@ from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.grammar.namespaces import Show, Shown
 from lakescan.grammar.statements import TableStatement
+from lakescan.open_table import Table
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
 from lakescan.query.lazy import explained
@@ -38,7 +39,6 @@ from lakescan.spark.session import conf, register
 from lakescan.spark.source_tables import source_table
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
-from lakescan.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
 from lakescan.errors import InvalidOption
+from lakescan.open_table import Table
 from lakescan.options.keywords import WriteKeywords
 from lakescan.spark.batch_target import BatchTarget
 from lakescan.spark.histories import HistorySink
 from lakescan.spark.keyed_rows import CHANGE_SEQUENCE, changed_rows
 from lakescan.spark.session import is_connect
 from lakescan.spark.upserts import UpsertSink
-from lakescan.table import Table
 
 if TYPE_CHECKING:
     import os

@@ -23,10 +23,10 @@ from lakescan.definition.table_definition import SortTerm, TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.maintenance.purge import purge_table
+from lakescan.open_table import Table
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
-from lakescan.table import Table
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.imported import Import, import_files, split_columns
