@@ -1,4 +1,7 @@
-"""Tables: what users read, write and maintain."""
+"""Tables: what users read, write and maintain.
+
+What writes, changes or maintains is imported by the method that needs it: reading a table imports nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.alter import AlterBuilder, property_texts
 from lakescan.catalogs.identifiers import Identifier, location_of
-from lakescan.changes import Changes
 from lakescan.common.timestamps import as_moment
 from lakescan.definition.table_changes import TableChange
 from lakescan.errors import CommitConflict, InvalidOption
@@ -23,24 +24,17 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
-from lakescan.maintenance import compact, convert_equality_deletes, expire_with_files, remove_orphans
-from lakescan.maintenance.details import iceberg_detail
 from lakescan.notebook import table_as_html
-from lakescan.options.compact import CompactOptions
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
 from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.streaming.stream import BatchStream, TableStream
 from lakescan.table_maintenance import TableMaintenance
 from lakescan.table_metadata_files import TableMetadataFiles
 from lakescan.table_refs import TableRefs
 from lakescan.time_travel import as_end_of_changes, check_no_range
-from lakescan.transaction.base import Target
-from lakescan.transaction.delta_clone import clone
 from lakescan.transaction.formats import format_named
-from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import (
     AlterResult,
     ChangeResult,
@@ -56,14 +50,17 @@ from lakescan.transaction.results import (
     RestoreResult,
     WriteResult,
 )
-from lakescan.transaction.rows import rows_of, session_of
-from lakescan.write.row_deletes import DeleteLimits
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
+    from lakescan.alter import AlterBuilder
+    from lakescan.changes import Changes
+    from lakescan.definition.table_changes import TableChange
     from lakescan.dml.merge import MergeBuilder
+    from lakescan.streaming.stream import BatchStream
+    from lakescan.transaction.base import Target
 
 _Result = TypeVar("_Result")
 
@@ -304,6 +301,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
+        from lakescan.transaction.into import append_rows
+        from lakescan.transaction.rows import rows_of
+
         given = rows_of(rows)
         checked = replace(self._checked(options), session=given.session)
         target = self._target(checked)
@@ -331,6 +331,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
+        from lakescan.transaction.into import overwrite_rows
+        from lakescan.transaction.rows import rows_of
+
         given = rows_of(rows)
         checked = replace(self._checked(options), session=given.session)
         target = self._target(checked)
@@ -426,6 +429,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             ...     .when_not_matched_insert_all() \
             ...     .execute()
         """
+        from lakescan.transaction.rows import session_of
+
         self._checked(options)
         run = partial(self.changed_by, options, session=session_of(source))
         found: MergeBuilder = engines.load("dml").merge(run, source, on, source_alias, target_alias)
@@ -453,6 +458,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
+        from lakescan.transaction.rows import session_of
+
         names = [keys] if isinstance(keys, str) else keys
         mode = self._checked(options).upsert_mode
         return self.changed_by(
@@ -545,6 +552,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.compact(where="day >= '2026-01-01'", target_file_size_bytes="256m")
             >>> orders.compact(strategy="sort", sort_order="country, ts DESC")
         """
+        from lakescan.maintenance import compact
+        from lakescan.options.compact import CompactOptions
+
         checked = CompactOptions.of(options, self.format)
         checked.check_opened()
         target = self._target(checked)
@@ -587,6 +597,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.rewrite_position_deletes())
             120 files of position deletes rewritten as 3 (1.2 MB into 210.4 KB)
         """
+        from lakescan.write.row_deletes import DeleteLimits
+
         target = self._target(self._checked(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)
         return self._written(target, target.rewrite_position_deletes(where, limits))
@@ -601,6 +613,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.alter().add_column("note", "STRING").set_properties({"owner": "sales"}).commit()
             2 changes: added column note string; set owner=sales
         """
+
+        from lakescan.alter import AlterBuilder
 
         def run(changes: Sequence[TableChange]) -> AlterResult:
             target = self._target(WriteOptions())
@@ -678,6 +692,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(events.clone("/lake/events_test", version=12))
             cloned version 12: 40 files (1.2 GB), none copied
         """
+        from lakescan.alter import property_texts
+        from lakescan.transaction.delta_clone import clone
+
         selector = SnapshotSelector(version, None if timestamp is None else as_moment(timestamp))
         source, storage = self._spec.at(selector), self._spec.storage
         return clone(source, location_of(location), storage, property_texts(properties), replace=replace)
@@ -723,6 +740,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.expire_snapshots("2026-01-31", retain_last=10))
             12 snapshots expired
         """
+        from lakescan.maintenance import expire_with_files
+
         target = self._target(WriteOptions())
         moment = None if older_than is None else as_moment(older_than)
         if clean_expired_files and not dry_run:
@@ -777,6 +796,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.remove_orphans(dry_run=True))
             1.2 MB in 3 files would be removed
         """
+        from lakescan.maintenance import remove_orphans
+
         moment = None if older_than is None else as_moment(older_than)
         folder = None if location is None else location_of(location)
         target = self._target(WriteOptions(), same=False)
@@ -811,6 +832,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.convert_equality_deletes())
             12 files of equality deletes replaced: 340 rows of 5 files are deleted by position
         """
+        from lakescan.maintenance import convert_equality_deletes
+
         target = self._target(WriteOptions())
         return self._written(target, convert_equality_deletes(target, executor))
 
@@ -883,6 +906,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.detail().to_pylist()[0]["numFiles"]
             40
         """
+        from lakescan.maintenance.details import iceberg_detail
+
         if "detail" in self.metadata_tables:
             return self.inspect("detail")
         return iceberg_detail(self._spec, None if self.name is None else str(self.name))
@@ -932,6 +957,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
         """
+        from lakescan.changes import Changes
+
         check_no_range("Table.changes reads the changes after start=, up to end=", options)
         spec = self._refined(where, options)
         after, upto = as_end_of_changes(start), as_end_of_changes(end)
@@ -965,6 +992,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> for batch in orders.stream(wait=False):
             ...     print(batch.num_rows)
         """
+        from lakescan.streaming.stream import BatchStream, TableStream
+
         return BatchStream(TableStream(self._refined(where, options)), start, wait=wait)
 
     def follow(self, **arguments: Any) -> BatchStream:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.executors import ExchangingExecutor, PlanningExecutor
-from lakescan.health import MaintainResult, Step, TableHealth, maintain, measured
-from lakescan.health.findings import COMPACTION
 from lakescan.scan import Scan
 from lakescan.transaction.results import OrphanResult
+
+if TYPE_CHECKING:
+    from lakescan.health import MaintainResult, TableHealth
 
 
 class Maintained(Protocol):
@@ -89,6 +90,8 @@ class TableMaintenance:
             >>> print(orders.health())
             >>> orders.health(orphans=True).to_html("health.html")
         """
+        from lakescan.health import measured
+
         found = self.remove_orphans(dry_run=True) if orphans else None
         return measured(str(self.name or self.location), self.scan().spec, found)
 
@@ -147,6 +150,9 @@ def maintained(
     report: Callable[[str], None] = lambda name: None,
 ) -> MaintainResult:
     """`Table.maintain`, which reports the name of each step as it begins."""
+    from lakescan.health import Step, maintain
+    from lakescan.health.findings import COMPACTION
+
     options: dict[str, Any] = {
         "min_input_files": COMPACTION.min_input_files,
         "delete_ratio_threshold": COMPACTION.delete_ratio_threshold,

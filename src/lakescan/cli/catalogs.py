@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+import lakescan
 from lakescan.catalogs.registry import known
 from lakescan.cli.output import print_names
 from lakescan.cli.settings import Section, command
-from lakescan.open_catalog import Catalog
 
 app = Section("Catalogs")
 
@@ -27,7 +27,7 @@ def namespaces(
     catalog: CatalogName, parent: Annotated[str | None, typer.Argument(help="List only those under this one.")] = None
 ) -> None:
     """List the namespaces of a catalog."""
-    print_names("namespace", [f"{catalog}.{name}" for name in Catalog(catalog).list_namespaces(parent)])
+    print_names("namespace", [f"{catalog}.{name}" for name in lakescan.Catalog(catalog).list_namespaces(parent)])
 
 
 @command(app, "tables", opens=False)
@@ -36,6 +36,6 @@ def tables(
     namespace: Annotated[str | None, typer.Argument(help="List only this namespace.")] = None,
 ) -> None:
     """List the tables of a catalog."""
-    opened = Catalog(catalog)
+    opened = lakescan.Catalog(catalog)
     for each in [namespace] if namespace else opened.list_namespaces():
         print_names("table", [f"{catalog}.{name}" for name in opened.list_tables(each)])

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
+import lakescan
 from lakescan.cli import catalogs, maintenance, query, states
 from lakescan.cli.arguments import pairs
 from lakescan.cli.failures import exit_code, print_error
@@ -19,13 +20,8 @@ from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, TablePath, command, storage_options, wants_json
 from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
-from lakescan.diagnosis import Diagnosis, doctor
 from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
-from lakescan.open_catalog import catalog
-from lakescan.open_table import Table
-from lakescan.opening import table
-from lakescan.scan import Scan
 
 app = Section(
     "Looking at tables",
@@ -55,7 +51,7 @@ def known_catalogs(
 ) -> None:
     """Iceberg and Delta tables, from the command line."""
     for name, folder in pairs(embedded, "catalogs are written name=folder, e.g. --catalog local=./lake"):
-        catalog(name, warehouse=folder)
+        lakescan.catalog(name, warehouse=folder)
 
 
 @command(app, "doctor", opens=False)
@@ -74,7 +70,7 @@ def doctor_command(
 
         session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         register(session)
-    diagnosis = doctor(session, path)
+    diagnosis = lakescan.doctor(session, path)
     if wants_json():
         for check in diagnosis.checks:
             print_json(asdict(check))
@@ -206,13 +202,13 @@ def run() -> None:
         raise SystemExit(code) from None
 
 
-def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
+def _open(path: str, options: list[str] | None, relocate: str | None) -> lakescan.Table:
     read_options: dict[str, Any] = dict(pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
     prefixes = _prefixes(relocate) if relocate else None
-    return table(path, relocate=prefixes, storage_options=storage_options(), **read_options)
+    return lakescan.table(path, relocate=prefixes, storage_options=storage_options(), **read_options)
 
 
-def _columns(opened: Table) -> list[dict[str, Any]]:
+def _columns(opened: lakescan.Table) -> list[dict[str, Any]]:
     fields = opened.scan().spec.output.fields
     return [{"column": f.name, "type": str(f.type), "required": bool(f.required), "comment": f.doc} for f in fields]
 
@@ -226,14 +222,14 @@ def _prefixes(text: str) -> dict[str, str]:
         ) from error
 
 
-def _scan(opened: Table, where: str | None, select: str | None) -> Scan:
+def _scan(opened: lakescan.Table, where: str | None, select: str | None) -> lakescan.Scan:
     scan = opened.scan()
     if where:
         scan = scan.where(where)
     return scan.select(*split_list(select)) if select else scan
 
 
-def _show_diagnosis(diagnosis: Diagnosis) -> None:
+def _show_diagnosis(diagnosis: lakescan.Diagnosis) -> None:
     grid = Grid(box=None, header_style="bold")
     for name in ("", "check", "found", "what to do"):
         grid.add_column(name, overflow="fold")

@@ -11,16 +11,14 @@ import pyarrow.parquet as pq
 import typer
 from pyarrow import csv
 
+import lakescan
 from lakescan.cli.arguments import pairs
 from lakescan.cli.output import console, print_json, print_names, print_result
 from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, command, storage_options, wants_json
 from lakescan.common.timestamps import as_moment
-from lakescan.convert import convert_to_delta
 from lakescan.errors import InvalidOption
 from lakescan.explain.summary import counted
-from lakescan.open_table import Table
-from lakescan.opening import table
 from lakescan.table_maintenance import maintained
 
 app = Section("Maintenance")
@@ -29,8 +27,8 @@ Where = Annotated[str | None, typer.Option("--where", "-w", help="Only files tha
 OlderThan = Annotated[str | None, typer.Option(help="A timestamp, such as 2026-01-31 or 2026-01-31T12:00:00.")]
 
 
-def _open(name: str) -> Table:
-    return table(name, storage_options=storage_options())
+def _open(name: str) -> lakescan.Table:
+    return lakescan.table(name, storage_options=storage_options())
 
 
 @command(app, "health")
@@ -220,7 +218,7 @@ def convert(
 ) -> None:
     """Make a Delta table of a folder of Parquet files, where they are."""
     with working("reading footers"):
-        made = convert_to_delta(
+        made = lakescan.convert_to_delta(
             folder, partition_by=partition_by, statistics=statistics, storage_options=storage_options()
         )
         files = made.scan().plan().report.metrics.result_data_files

@@ -12,13 +12,11 @@ import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
+import lakescan
 from lakescan.catalogs.registry import known
 from lakescan.cli.output import console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.errors import InvalidOption, LakescanError, nearest
-from lakescan.open_table import Table
-from lakescan.query.lazy import Query
-from lakescan.statements import sql
 
 app = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
@@ -45,13 +43,13 @@ def sql_command(
     if statement is None:
         _prompt(limit)
         return
-    _write(sql(statement), output, file, limit)
+    _write(lakescan.sql(statement), output, file, limit)
 
 
 def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
-    if isinstance(result, Table):
+    if isinstance(result, lakescan.Table):
         console.print(f"{result.name or result.location}: {', '.join(result.schema.names)}")
-    elif isinstance(result, Query):
+    elif isinstance(result, lakescan.Query):
         if output == "table" and file is None:
             _print(result, limit)
         else:
@@ -60,7 +58,7 @@ def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
         print_result(result)
 
 
-def _print(query: Query, limit: int) -> None:
+def _print(query: lakescan.Query, limit: int) -> None:
     """Print the first rows, and say if there are more."""
     rows: list[list[Any]] = []
     columns = query.schema.names
@@ -134,7 +132,7 @@ def _prompt(limit: int) -> None:
 
 def _run(text: str, limit: int) -> None:
     try:
-        _write(sql(text), "table", None, limit)
+        _write(lakescan.sql(text), "table", None, limit)
     except LakescanError as error:
         console.print(f"error: {error}")
 
@@ -168,7 +166,7 @@ def completions(start: str) -> list[str]:
         words = [word for word in _WORDS.split() if word.lower().startswith(start.lower())] if start else []
         return words + [f"{name}." for name in known() if name.startswith(start)]
     try:
-        catalog = Catalog(within[0])
+        catalog = lakescan.Catalog(within[0])
         names = catalog.list_namespaces() if len(within) == 1 else catalog.list_tables(".".join(within[1:]))
     except LakescanError:
         return []

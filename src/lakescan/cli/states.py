@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+import lakescan
 from lakescan.cli.output import print_result, print_rows
 from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, Timestamp, Version, command, storage_options
 from lakescan.errors import InvalidOption
-from lakescan.open_table import Table
-from lakescan.opening import table
 
 app = Section("States of tables")
 
@@ -28,8 +27,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 SnapshotId = Annotated[int, typer.Argument(help="A snapshot id.")]
 
 
-def _open(path: str) -> Table:
-    return table(path, storage_options=storage_options())
+def _open(path: str) -> lakescan.Table:
+    return lakescan.table(path, storage_options=storage_options())
 
 
 def _age(option: str, text: str | None) -> timedelta | None:

@@ -1,33 +1,32 @@
-"""Delta as a format: how its tables are found, opened, created and written to."""
+"""Delta as a format: how its tables are found, opened, created and written to.
+
+What opens, creates or writes is imported by the method that needs it: reading a table imports nothing that writes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import create_named_delta, place_of_delta
-from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
-from lakescan.definition.from_rows import delta_columns
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit.creation import create_table, new_table, replace_table, replaceable
-from lakescan.delta.commit.declarations import declarations_of
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.path import resolve_path
-from lakescan.delta.table import DeltaTable
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.delta_creation import NewDeltaTable, ReplacedDeltaTable
+
+if TYPE_CHECKING:
+    from lakescan.transaction.delta import DeltaTarget
+    from lakescan.transaction.delta_creation import NewDeltaTable, ReplacedDeltaTable
 
 
 class DeltaFormat:
@@ -55,12 +54,16 @@ class DeltaFormat:
 
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of what the path selects; raises `NotATable`."""
+        from lakescan.delta.table import DeltaTable
+
         table = DeltaTable.open(path.location, storage)
         predicate = table.partition_filter(path.partitions)
         return ScanSpec(table, storage, path.location, options, predicate, selector=path.selector)
 
     def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table in the folder that the catalog names."""
+        from lakescan.delta.table import DeltaTable
+
         return ScanSpec(DeltaTable.open(found.location, storage), storage, found.location, options)
 
     def open_target(
@@ -72,28 +75,42 @@ class DeltaFormat:
         known: TableFormat | None = None,
     ) -> DeltaTarget:
         """The table in the folder."""
+        from lakescan.transaction.delta import DeltaTarget
+
         return DeltaTarget.open(location, options, storage)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""
+        from lakescan.definition.from_rows import delta_columns
+
         return delta_columns(rows)
 
     def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
         """Create a table in its location, or under the catalog's warehouse, and give it the name."""
+        from lakescan.catalogs.create import create_named_delta
+
         create_named_delta(catalog, name, definition)
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
         """Create a table in a folder."""
+        from lakescan.delta.commit.creation import create_table
+
         create_table(location, definition, Storage(storage_options))
 
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace the table in its folder."""
+        from lakescan.delta.commit.creation import replace_table
+
         replace_table(found.location, definition, Storage(io_properties=found.io_properties))
 
     def new_table(
         self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
     ) -> NewDeltaTable:
         """A table whose name the catalog has from its commit on."""
+        from lakescan.catalogs.create import place_of_delta
+        from lakescan.delta.commit.creation import new_table
+        from lakescan.transaction.delta_creation import NewDeltaTable
+
         place = place_of_delta(catalog, name, definition.location)
         return NewDeltaTable(place.location, new_table(definition), options, place.storage, name)
 
@@ -101,19 +118,30 @@ class DeltaFormat:
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
     ) -> NewDeltaTable:
         """A table in a folder."""
+        from lakescan.delta.commit.creation import new_table
+        from lakescan.transaction.delta_creation import NewDeltaTable
+
         return NewDeltaTable(location, new_table(definition), options, Storage(storage_options))
 
     def replacement(
         self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedDeltaTable:
         """What replaces the table in its folder."""
+        from lakescan.delta.commit.creation import new_table, replaceable
+        from lakescan.transaction.delta_creation import ReplacedDeltaTable
+
         storage = Storage(io_properties=found.io_properties)
         return ReplacedDeltaTable(replaceable(found.location, storage), new_table(definition), options, storage)
 
     def declared(self, scan: ScanSpec) -> Declared:
         """Rules of columns, clustering columns and constraints."""
+        from lakescan.delta.commit.declarations import declarations_of
+        from lakescan.delta.table import DeltaTable
+
         return declarations_of(DeltaTable.version_of(scan.snapshot), scan.storage)
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Keep the name beside the catalog's own."""
+        from lakescan.catalogs.delta_names import DeltaNames
+
         DeltaNames(catalog).add(name.within, scan.location)

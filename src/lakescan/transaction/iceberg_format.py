@@ -1,34 +1,32 @@
-"""Iceberg as a format: how its tables are found, opened, created and written to."""
+"""Iceberg as a format: how its tables are found, opened, created and written to.
+
+What opens, creates or writes is imported by the method that needs it: reading a table imports nothing that writes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.answers import check_readable
-from lakescan.catalogs.create import commit_replacement, create_iceberg, replacement_of, stage_iceberg
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
-from lakescan.definition.from_rows import iceberg_columns
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import TableExists, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
-from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.locate import is_metadata_file
-from lakescan.iceberg.metadata.table_metadata import MAIN
-from lakescan.iceberg.table import IcebergTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
-from lakescan.transaction.iceberg import IcebergTarget
-from lakescan.transaction.iceberg_changes import staged_options
-from lakescan.transaction.iceberg_creation import NewIcebergTable, ReplacedIcebergTable, summary_of
+
+if TYPE_CHECKING:
+    from lakescan.transaction.iceberg import IcebergTarget
+    from lakescan.transaction.iceberg_creation import NewIcebergTable, ReplacedIcebergTable
 
 _FOLDER = "metadata"
 
@@ -58,10 +56,14 @@ class IcebergFormat:
 
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table's newest metadata, or of one metadata file."""
+        from lakescan.iceberg.table import IcebergTable
+
         return ScanSpec(IcebergTable.open(path.location, storage), storage, path.location, options)
 
     def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table that the catalog names; refreshed by asking the catalog."""
+        from lakescan.iceberg.table import IcebergTable
+
         table = IcebergTable.of(InCatalog(name), storage, found.location)
         return ScanSpec(table, storage, str(name), options)
 
@@ -76,15 +78,23 @@ class IcebergFormat:
         """The table of the name; raises `UnsupportedFeature` without one."""
         if name is None:
             raise _needs_a_name(location)
+        from lakescan.iceberg.table import IcebergTable
+        from lakescan.transaction.iceberg import IcebergTarget
+
         metadata = known.metadata if isinstance(known, IcebergTable) else None
         return IcebergTarget.open(name, options, storage, metadata)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of the types of the format version in `properties`."""
+        from lakescan.definition.from_rows import iceberg_columns
+        from lakescan.iceberg.metadata.format_versions import chosen_version
+
         return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)
 
     def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
         """Create a table in the catalog."""
+        from lakescan.catalogs.create import create_iceberg
+
         create_iceberg(catalog, name, definition)
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
@@ -93,12 +103,17 @@ class IcebergFormat:
 
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
+        from lakescan.catalogs.create import commit_replacement, replacement_of
+
         commit_replacement(name, replacement_of(catalog, name, definition, {}))
 
     def new_table(
         self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
     ) -> NewIcebergTable:
         """A table that the catalog has only once it is committed."""
+        from lakescan.catalogs.create import stage_iceberg
+        from lakescan.transaction.iceberg_creation import NewIcebergTable
+
         return NewIcebergTable.of(name, stage_iceberg(catalog, name, definition), options)
 
     def new_table_at(
@@ -111,6 +126,11 @@ class IcebergFormat:
         self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedIcebergTable:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
+        from lakescan.catalogs.create import replacement_of
+        from lakescan.iceberg.metadata.table_metadata import MAIN
+        from lakescan.transaction.iceberg_changes import staged_options
+        from lakescan.transaction.iceberg_creation import ReplacedIcebergTable, summary_of
+
         replacement = replacement_of(catalog, name, definition, summary_of(options))
         staged = staged_options(options, replacement.metadata.properties, str(name))
         if staged.is_staged or staged.branch != MAIN:
@@ -128,6 +148,8 @@ class IcebergFormat:
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Register the metadata file that the scan reads."""
         from pyiceberg.exceptions import TableAlreadyExistsError
+
+        from lakescan.catalogs.answers import check_readable
 
         location = scan.to_options()["path"]
         check_readable(scan.storage.read(location), location)  # catalogs may look at it only once it has the name
