@@ -11,7 +11,6 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from lakescan.catalog_views import CatalogViews, property_texts
-from lakescan.catalogs.create import make_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, parts_of, within
 from lakescan.catalogs.lookup import FoundTable, check_no_view, find, translated
@@ -22,7 +21,6 @@ from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
-from lakescan.maintenance.purge import purge_table
 from lakescan.open_table import Table
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
@@ -494,6 +492,8 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.clone_table("shop.events_test", "/lake/events", version=12)
         """
+        from lakescan.catalogs.create import make_named_delta
+
         identifier = self._identifier(name)
         if self.table_exists(name):
             if exist_ok:
@@ -531,6 +531,8 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.drop_table("shop.sales", purge=True)
         """
+        from lakescan.maintenance.purge import purge_table
+
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
         if names.location(identifier.within) is not None:
             if purge:

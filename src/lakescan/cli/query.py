@@ -159,8 +159,6 @@ def _completion(start: str, number: int) -> str | None:
 
 def completions(start: str) -> list[str]:
     """Words, and names of catalogs, namespaces and tables, that begin with a text."""
-    from lakescan.open_catalog import Catalog
-
     *within, last = start.split(".")
     if not within:
         words = [word for word in _WORDS.split() if word.lower().startswith(start.lower())] if start else []
