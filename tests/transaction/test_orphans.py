@@ -57,6 +57,25 @@ def test_every_snapshot_stays_whole(table: lakescan.Table, tmp_path: Path) -> No
     assert now().scan().as_of(branch="branch").count() == 2
 
 
+def test_what_is_behind_a_symbolic_link_stays(table: lakescan.Table, tmp_path: Path) -> None:
+    """It is not the table's: a link may lead to any place."""
+    elsewhere = tmp_path / "elsewhere"
+    stray(elsewhere / "kept", elsewhere / "deep" / "kept too", place() / "data" / "stray")
+    (place() / "data" / "folder").symlink_to(elsewhere)
+    (place() / "data" / "file").symlink_to(elsewhere / "kept")
+    assert removed(tmp_path) == ["stray"]
+    assert removed(tmp_path, location=str(place() / "data")) == []
+    assert sorted(each.name for each in elsewhere.rglob("*")) == ["deep", "kept", "kept too"]
+    assert (place() / "data" / "file").is_symlink()
+
+
+def test_hidden_folders_of_another_location_stay(table: lakescan.Table, tmp_path: Path) -> None:
+    shared = tmp_path / ".shared" / "lake"
+    stray(shared / "stray", shared / ".venv" / "bin" / "kept", shared / "x" / "_hidden" / "kept")
+    assert removed(tmp_path, location=str(shared)) == ["stray"]
+    assert len([each for each in shared.rglob("kept") if each.is_file()]) == 2
+
+
 def test_files_that_were_added_under_other_spellings_stay(table: lakescan.Table, tmp_path: Path) -> None:
     files = [place() / "data" / f"added {n}%20.parquet" for n in range(3)]
     for file in files:

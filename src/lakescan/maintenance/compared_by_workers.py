@@ -225,7 +225,8 @@ def find_orphans(
     """
     storage = target.storage
     kept_in = executor.folder if isinstance(executor, FileExchange) else None
-    search = FolderSearch(storage, replace(rules, named_by_others=_nothing), cutoff, kept_in=kept_in)
+    roots = tuple(normal(storage.relocated(each)) for each in folders)
+    search = FolderSearch(storage, replace(rules, named_by_others=_nothing), cutoff, roots, kept_in=kept_in)
     found = list(executor.map(search.look, tasks_of(folders_to_list(storage, folders))))
     metadata = [each for some in found for each in some.metadata]
     others = frozenset[str]().union(*(some.tables for some in found))

@@ -51,6 +51,7 @@ class Found:
 class FolderSearch:
     """Lists folders for candidates from before `cutoff`, outside of `others` (tables) and of `shared` metadata.
 
+    `roots` are the folders that are searched, normalized.
     `kept_in` is a local folder for what the first look lists, so that nothing is listed twice; None if there is none
     that all workers see.
     """
@@ -58,6 +59,7 @@ class FolderSearch:
     storage: Storage
     rules: FileRules
     cutoff: datetime
+    roots: tuple[str, ...] = ()
     others: frozenset[str] = frozenset()
     shared: str | None = None
     kept_in: str | None = None
@@ -65,7 +67,7 @@ class FolderSearch:
     @property
     def _listing(self) -> Listing:
         location = normal(self.storage.relocated(self.rules.location))
-        return Listing(location, self.rules.partition_names, self.rules.shown)
+        return Listing(location, self.rules.partition_names, self.rules.shown, self.roots)
 
     def look(self, folders: tuple[Folder, ...]) -> Found:
         """List folders for other tables, and the table's own metadata files."""

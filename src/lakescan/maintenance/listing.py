@@ -24,12 +24,13 @@ class Listing:
     """What listed files (`listed.LISTED`) are to the table at `location` (normalized); places are compared normalized.
 
     `partitions` are the names of partition columns: folders named after them are never hidden, and neither are names
-    that start with one of `shown`.
+    that start with one of `shown`. Elsewhere, names below the folders `elsewhere` (normalized) may be hidden.
     """
 
     location: str
     partitions: Collection[str]
     shown: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     def candidates(self, files: pa.Table, cutoff: datetime, others: Collection[str], shared: str | None) -> pa.Table:
         """The files from before a time that are neither hidden, nor in another table's folder, nor in `shared`."""
@@ -53,7 +54,8 @@ class Listing:
         return pc.and_not(marked, pc.is_in(columns, value_set=pa.array(list(self.partitions), pa.string())))
 
     def _may_have_orphans(self, folder: str, others: Collection[str], shared: str | None) -> bool:
-        below = folder[len(self.location) :] if is_in(folder, self.location) else ""
+        root = next((each for each in (self.location, *self.elsewhere) if is_in(folder, each)), folder)
+        below = folder[len(root) :]
         steps = folder.split("/")
         is_other = bool(others) and any("/".join(steps[:n]) in others for n in range(1, len(steps) + 1))
         is_shared = shared is not None and (folder == shared or is_in(folder, shared))

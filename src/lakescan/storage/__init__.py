@@ -336,7 +336,7 @@ class Storage:
         return files, folders
 
     def folders(self, folder: str) -> Sequence[str]:
-        """The locations of the folders directly in a folder; nothing if it does not exist."""
+        """The locations of the folders directly in a folder, without linked ones; nothing if it does not exist."""
         filesystem, path = self.resolve(folder)
         if not isinstance(filesystem, pafs.LocalFileSystem):
             return self.entries(folder)[1]
@@ -345,7 +345,8 @@ class Storage:
             suppress(FileNotFoundError, NotADirectoryError),
             os.scandir(path) as all_,
         ):
-            return [join(folder, each.name) for each in all_ if each.is_dir()]  # files in between take no memory
+            # files in between take no memory
+            return [join(folder, each.name) for each in all_ if each.is_dir(follow_symlinks=False)]
         return []
 
     def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:

@@ -28,7 +28,7 @@ LISTED = pa.schema(
     [
         pa.field("location", pa.string()),
         pa.field("size", pa.int64()),
-        pa.field("modified", pa.timestamp("us", "UTC")),  # null if the store does not tell
+        pa.field("modified", pa.timestamp("us", "UTC")),  # null if the store does not tell, and behind links
     ]
 )
 _LOG = logging.getLogger("lakescan")
@@ -41,7 +41,7 @@ _ODD = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")  # keys that obstore does not tak
 class _Part:
     locations: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)  # microseconds since 1970
+    times: list[int | None] = field(default_factory=list)  # microseconds since 1970
 
     def table(self) -> pa.Table:
         """The part; without the files whose names are no text, which nothing can name."""
@@ -65,7 +65,9 @@ def listed(storage: Storage, folder: str, *, deep: bool = True, keys: Range | No
     """List the files under a folder, or with `deep=False` those directly in it, in parts of some 65,000 (`LISTED`).
 
     `keys` limits the listing of a folder in S3 to a range of keys, as `ranges_of` returns them. There are no files in a
-    folder that does not exist. Raises `StorageError`.
+    folder that does not exist. Files that are reached through a symbolic link inside the folder have no time: they may
+    be anywhere, and are nothing that the folder owns. A linked folder belongs to the folder that has the link, also
+    with `deep=False`. Raises `StorageError`.
     """
     filesystem, path = storage.resolve(folder)
     if isinstance(filesystem, pafs.LocalFileSystem):
@@ -94,21 +96,20 @@ def ranges_of(storage: Storage, folder: str) -> list[Range] | None:
 
 
 def _local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
-    part, waiting, linked = _Part(), [(folder.rstrip("/"), path)], set[tuple[int, int]]()
+    part, waiting, linked = _Part(), [(folder.rstrip("/"), path, False)], set[tuple[int, int]]()
     while waiting:
-        location, place = waiting.pop()
+        location, place, is_behind = waiting.pop()
         try:
             entries = os.scandir(place)
         except (FileNotFoundError, NotADirectoryError):
             continue
         with entries:
             for entry in entries:
-                if not deep and entry.is_dir():
-                    continue
                 try:
+                    is_linked = is_behind or entry.is_symlink()
                     if entry.is_dir():
-                        if _is_new(entry, linked):
-                            waiting.append((f"{location}/{entry.name}", entry.path))
+                        if (deep or is_linked) and _is_new(entry, linked):
+                            waiting.append((f"{location}/{entry.name}", entry.path, is_linked))
                         continue
                     if not entry.is_file():
                         continue
@@ -117,7 +118,7 @@ def _local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
                     continue
                 part.locations.append(f"{location}/{entry.name}")
                 part.sizes.append(stat.st_size)
-                part.times.append(stat.st_mtime_ns // 1000)
+                part.times.append(None if is_linked else stat.st_mtime_ns // 1000)
                 if len(part.locations) >= _ROWS:
                     yield part.table()
                     part = _Part()
