@@ -202,6 +202,21 @@ def test_times_are_in_the_sessions_zone(spark: SparkSession, local: lakescan.Cat
     assert now().to_arrow()["id"].to_pylist() == [2]
 
 
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_rows_that_are_only_deleted_need_no_partition(
+    spark: SparkSession, local: lakescan.Catalog, format: str
+) -> None:
+    """New rows are shuffled by a column that is required: those that go have no value in it."""
+    maker(format, local)("id BIGINT NOT NULL, part STRING NOT NULL")
+    now().append(rows((1, "a"), (2, "b"), (3, "c")))
+    source = frame(spark, (1, None), (2, "x"), (9, "new"))
+    merged = now().merge(source, on="t.id = s.id").when_matched_delete("s.part IS NULL")
+    merged = merged.when_matched_update({"part": "s.part"}).when_not_matched_insert_all()
+    result = merged.execute()
+    assert (result.inserted, result.updated, result.deleted) == (1, 1, 1)
+    assert pairs() == [(2, "x"), (3, "c"), (9, "new")]
+
+
 @pytest.mark.parametrize(("mode", "files"), [("hash", 3), ("none", 12)])
 def test_new_rows_are_brought_together_by_partition(
     spark: SparkSession, local: lakescan.Catalog, mode: str, files: int

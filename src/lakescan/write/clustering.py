@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -18,11 +19,14 @@ from lakescan.write.table_writes import TableWrites
 def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:
     """Hash each row's partition values to 64 bits. `columns` are the partition source columns; absent ones are null.
 
-    A collision of two partitions is harmless: it only makes a larger task.
+    A collision of two partitions is harmless: it only makes a larger task. Nulls in required columns are the writer's
+    to refuse: rows that a statement only deletes have no values.
     """
     rows = len(next(iter(columns.values())))
     arrays = [
-        fitted(plain(columns[field.name]), field) if field.name in columns else pa.nulls(rows, field.type.arrow())
+        fitted(plain(columns[field.name]), replace(field, required=False))
+        if field.name in columns
+        else pa.nulls(rows, field.type.arrow())
         for field in writes.schema.fields
     ]
     batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)
