@@ -155,3 +155,9 @@ def test_a_table_is_cloned_in_an_earlier_version(lake: lakescan.Catalog, events:
         lakescan.sql(f"CREATE TABLE delta.`{tmp_path}/x` SHALLOW CLONE delta.`{events}` LOCATION '/elsewhere'")
     with pytest.raises(lakescan.InvalidStatement, match="only TBLPROPERTIES and LOCATION"):
         lakescan.sql(f"CREATE TABLE lake.shop.x SHALLOW CLONE delta.`{events}` COMMENT 'no'")
+
+
+@pytest.mark.parametrize("words", ["CLONE", "DEEP CLONE"])
+def test_clones_that_copy_files_are_refused_by_name(events: str, words: str) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="DEEP CLONE"):
+        lakescan.sql(f"CREATE TABLE lake.shop.copy {words} delta.`{events}`")

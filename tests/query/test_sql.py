@@ -85,6 +85,23 @@ def test_use_names_what_there_is(shop: Path) -> None:
         lakescan.sql("USE typo")
 
 
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_table_without_columns_is_refused_by_name(shop: Path, format: str) -> None:
+    lakescan.sql(f"CREATE TABLE shop.db.bare USING {format}")
+    for text in ("SELECT count(*) FROM shop.db.bare", "SELECT 1 FROM shop.db.bare"):
+        with pytest.raises(UnsupportedFeature, match="which has no columns"):
+            rows(text)
+    with pytest.raises(InvalidStatement, match="its tables have none"):
+        rows("SELECT * FROM shop.db.bare")
+    with pytest.raises(InvalidStatement, match="no column 'id'"):
+        rows("SELECT id FROM shop.db.bare")
+
+
+def test_the_changelog_of_a_table_is_named_where_iceberg_has_a_metadata_table(shop: Path) -> None:
+    with pytest.raises(NoSuchTable, match="table_changes"):
+        rows("SELECT * FROM shop.db.orders.changes")
+
+
 def test_earlier_states_branches_tags_and_metadata_tables(shop: Path) -> None:
     lakescan.sql("USE shop.db")
     first = lakescan.table("shop.db.orders").history()["snapshot_id"][0].as_py()

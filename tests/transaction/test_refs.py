@@ -148,6 +148,13 @@ def test_main_moves_forward_to_a_branch_that_has_all_its_commits(table: lakescan
     assert str(table.fast_forward("main", "audit")) == "main: nothing to do"
 
 
+def test_another_retention_of_a_branch_is_a_change(table: lakescan.Table) -> None:
+    table.create_branch("audit")
+    text = "ALTER TABLE local.db.t REPLACE BRANCH audit RETAIN 7 DAYS"
+    assert str(lakescan.sql(text)) == f"audit: retention changed, at snapshot {table.version}"
+    assert str(lakescan.sql(text)) == "audit: nothing to do"
+
+
 def test_a_branch_that_lacks_commits_is_not_moved_to(table: lakescan.Table) -> None:
     table.create_branch("audit")
     table.append(rows((3, "b")), branch="audit")

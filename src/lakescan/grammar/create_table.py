@@ -70,7 +70,7 @@ def read_create_table(words: Words, *, creates: bool = True, replaces: bool = Fa
     found = CreateTable(table, creates=creates, replaces=replaces, if_not_exists=if_not_exists)
     if words.takes("LIKE"):
         found = replace(found, like=words.table_name("the name of a table"))
-    elif words.sees("DEEP", "CLONE"):
+    elif words.sees("DEEP", "CLONE") or words.sees("CLONE"):
         raise UnsupportedFeature("DEEP CLONE", "Use CREATE TABLE ... AS SELECT, or SHALLOW CLONE.")
     elif words.takes("SHALLOW", "CLONE"):
         source = read_table_or_path(words)

@@ -359,11 +359,9 @@ class IcebergTable:
         known = sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
         if not known:
             return NoSuchSnapshot(f"{self.location}: {problem}; the table has no snapshot yet")
-        first, last = from_millis(known[0].timestamp_ms), from_millis(known[-1].timestamp_ms)
-        return NoSuchSnapshot(
-            f"{self.location}: {problem}; it has {len(known)} snapshots, from {first} (id {known[0].id}) "
-            f"to {last} (id {known[-1].id}): see Table.history()"
-        )
+        first, last = (f"{from_millis(each.timestamp_ms)} (id {each.id})" for each in (known[0], known[-1]))
+        has = f"one snapshot, of {first}" if len(known) == 1 else f"{len(known)} snapshots, from {first} to {last}"
+        return NoSuchSnapshot(f"{self.location}: {problem}; it has {has}: see Table.history()")
 
 
 def _state_of(snapshot: Snapshot) -> IcebergState:

@@ -22,6 +22,7 @@ from lakescan.errors import (
     LakescanError,
     LimitExceeded,
     QueryFailed,
+    UnsupportedFeature,
     missing_dependency,
 )
 from lakescan.explain import plan_as_text
@@ -310,6 +311,9 @@ class _Run:
         return self._stream(scan.schema, scan.to_batches, shown)
 
     def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], shown: str) -> _Stream:
+        if not schema.names:
+            what = f"SQL in this process about {shown}, which has no columns"
+            raise UnsupportedFeature(what, "ADD COLUMN adds some; Table.scan().count() counts its rows.")
         check = self._check
         if (whole := whole_microseconds(schema, shown)) is not None:
             schema, convert = whole

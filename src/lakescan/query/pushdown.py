@@ -70,7 +70,7 @@ class _Used:
         select = _select_of(each.node)
         if _has_names_for_columns(each.node):
             return None
-        if self.everything or select is None or _has_star(select) or not each.is_plain:
+        if not schema.fields or self.everything or select is None or _has_star(select) or not each.is_plain:
             return None
         names = tuple(name for name in schema.names if name.lower() in self.names)
         if each.qualifier.lower() in self.columns_alone and each.qualifier.lower() not in map(str.lower, schema.names):

@@ -235,7 +235,9 @@ class Tables:
                 return Named(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
         tables = spec.table.metadata_tables
         if part.lower() not in tables:
-            raise NoSuchTable(f"the table has no metadata table {part!r}.{nearest(part, tables)}")
+            is_changelog = part.lower() == "changes"
+            meant = " table_changes('catalog.namespace.table', start) reads changes of rows." if is_changelog else ""
+            raise NoSuchTable(f"the table has no metadata table {part!r}.{meant or nearest(part, tables)}")
         return Named(spec, part.lower())
 
     def _travelled(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:

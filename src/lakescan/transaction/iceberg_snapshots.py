@@ -134,5 +134,7 @@ class IcebergSnapshots:
 
         with translated(self.identifier):
             move = moved(self.table, self.opened, self.storage, self.retries, proven)
-        ids = (None if each is None else each.snapshot_id for each in (move.before, move.after))
-        return RefResult(move.name, *ids)
+        before, after = move.before, move.after
+        changed = before is not None and after is not None and before.retention != after.retention
+        ids = [None if each is None else each.snapshot_id for each in (before, after)]
+        return RefResult(move.name, ids[0], ids[1], changed)

@@ -74,6 +74,7 @@ class RefResult(_Result):
         name: The name of the branch or tag; `main` for the current state of the table.
         previous: The id of the snapshot that it named before; None if it is new.
         current: The id of the snapshot that it names now; None if it is dropped.
+        retention_changed: Whether it is kept for another time than before. False if it is new.
 
     Example:
         >>> print(orders.rollback(version=4711))
@@ -83,9 +84,12 @@ class RefResult(_Result):
     name: str
     previous: int | None
     current: int | None
+    retention_changed: bool = False
 
     def __str__(self) -> str:
         if self.previous == self.current:
+            if self.retention_changed:
+                return f"{self.name}: retention changed, at snapshot {self.current}"
             return f"{self.name}: nothing to do"
         if self.current is None:
             return f"{self.name}: dropped, was at snapshot {self.previous}"

@@ -230,7 +230,7 @@ def test_keys_are_set_and_dropped(local: lakescan.Catalog) -> None:
     assert metadata().schema.identifier_ids == (1, 2)
     now().alter().rename_column("part", "area").drop_key("id").commit()
     assert metadata().schema.identifier_ids == (2,)
-    with pytest.raises(InvalidOption, match="id is not in the key of the table, which is area"):
+    with pytest.raises(InvalidOption, match="id is not in the key of the table: its key is area"):
         now().alter().drop_key("id").commit()
     with pytest.raises(InvalidOption, match="column area is in the key of the table, and may be null"):
         now().alter().change_column("area", required=False).commit()

@@ -241,7 +241,8 @@ def drop_key(change: DropKey, draft: Draft) -> Draft:
     for name in change.columns:
         found = find(draft.schema, parse_reference(name))
         if found.field.id not in kept:
-            key = ", ".join(draft.schema.path_of.get(each, "?") for each in kept) or "no column"
-            raise InvalidOption(f"{found.path} is not in the key of the table, which is {key}")
+            key = ", ".join(draft.schema.path_of.get(each, "?") for each in kept)
+            has = f"its key is {key}" if key else "the table has no key"
+            raise InvalidOption(f"{found.path} is not in the key of the table: {has}")
         kept.remove(found.field.id)
     return replace(draft, schema=replace(draft.schema, identifier_ids=tuple(kept)))

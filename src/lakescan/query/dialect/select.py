@@ -249,7 +249,7 @@ class _Select:
     def _outputs(self) -> list[Output]:
         """The columns, each of which may use the names of those before it."""
         if not self._items:
-            raise InvalidStatement("a SELECT without columns")
+            raise InvalidStatement("the SELECT has no columns: its tables have none. ADD COLUMN adds some")
         aliases: dict[str, Typed] = {}
         self._values.scope.aliases = aliases
         outputs = []
