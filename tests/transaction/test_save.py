@@ -502,8 +502,3 @@ def test_other_columns_that_take_more_than_a_commit_are_refused(local, columns, 
     table = local.create_table("db.t", columns, format="delta", **options)
     with pytest.raises(lakescan.UnsupportedFeature, match=message):
         table.overwrite(new, overwriteSchema=True)
-
-
-def test_an_iceberg_table_gets_other_columns_by_being_replaced(local: lakescan.Catalog) -> None:
-    with pytest.raises(lakescan.UnsupportedFeature, match="CREATE OR REPLACE TABLE"):
-        local.create_table("db.t", "id BIGINT").overwrite(pa.table({"x": [1]}), overwriteSchema=True)

@@ -182,13 +182,28 @@ def test_workers_share_a_group_that_is_sorted(here: Any, local: lakescan.Catalog
     assert pairs() == before
 
 
-def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lakescan.Catalog) -> None:
-    maker("delta", local)().append(rows((1, "a")))
-    new = here.createDataFrame([("b", 1.5)], "part string, price double")
+@pytest.mark.parametrize("by", ["format", "lakescan", "save", "table"])
+def test_an_overwrite_may_give_a_table_other_columns(here: Any, made: Make, by: str) -> None:
+    table = made()
+    table.append(rows((1, "a")))
+    commits = now().history().num_rows
+    new = here.createDataFrame([("b", 1.5), (None, 2.5)], "part string, price double")
     with pytest.raises(PySparkException, match="use mergeSchema"):
-        new.write.format("delta").mode("append").option("overwriteSchema", "true").save(NAME)
-    new.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(NAME)
-    assert now().scan().to_arrow().to_pylist() == [{"part": "b", "price": 1.5}]
+        new.write.format(table.format).mode("append").option("overwriteSchema", "true").save(NAME)
+    match by:
+        case "save":
+            lakescan.save(new, NAME, mode="overwrite", overwriteSchema=True)
+        case "table":
+            now().overwrite(new, overwrite_schema=True)
+        case _:
+            format = table.format if by == "format" else by
+            new.write.format(format).mode("overwrite").option("overwriteSchema", "true").save(NAME)
+    assert now().scan().to_arrow().sort_by("price").to_pylist() == [
+        {"part": "b", "price": 1.5},
+        {"part": None, "price": 2.5},
+    ]
+    assert now().history().num_rows == commits + 1
+    assert now().partitioning == "part"
 
 
 BY = {"iceberg": ("bucket(3, id)", "truncate(1, part)"), "delta": ("part",)}

@@ -37,8 +37,8 @@ class ReadKeywords(TypedDict, total=False):
     """Read this tag. Takes a tag. (Iceberg)"""
     wap_branch: str
     """Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with the
-    same option have written. Reads of Spark also take the session's setting `spark.wap.branch`. Takes a branch.
-    (Iceberg)"""
+    same option have written. Reads and streams of Spark also take the session's setting `spark.wap.branch`. Takes a
+    branch. (Iceberg)"""
     time_zone: tzinfo | str
     """The time zone of times without an offset in other options. Takes a time zone, such as Europe/Paris or +02:00. By
     default: UTC; on Spark, the session's."""
@@ -240,9 +240,9 @@ class WriteKeywords(TypedDict, total=False):
     mergeSchema: bool | str
     """Add the columns that the table lacks. Takes true or false. By default: false."""
     overwrite_schema: bool | str
-    """Replace the table's schema by that of the rows (Delta). Takes true or false. By default: false."""
+    """Replace the table's schema by that of the rows. Takes true or false. By default: false."""
     overwriteSchema: bool | str
-    """Replace the table's schema by that of the rows (Delta). Takes true or false. By default: false."""
+    """Replace the table's schema by that of the rows. Takes true or false. By default: false."""
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
     wap_id: str

@@ -109,7 +109,7 @@ class ReadOptions(OptionSet):
         "wap-branch",
         any_text.described("a branch"),
         "Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with "
-        "the same option have written. Reads of Spark also take the session's setting `spark.wap.branch`.",
+        "the same option have written. Reads and streams of Spark also take the session's setting `spark.wap.branch`.",
         STATE,
         ICEBERG,
     )

@@ -69,7 +69,7 @@ class WriteOptions(OptionSet):
     )
     merge_schema: bool = option("mergeSchema", boolean, "Add the columns that the table lacks.", MODE, default=False)
     overwrite_schema: bool = option(
-        "overwriteSchema", boolean, "Replace the table's schema by that of the rows (Delta).", MODE, default=False
+        "overwriteSchema", boolean, "Replace the table's schema by that of the rows.", MODE, default=False
     )
     branch: str = option(
         "branch",

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
@@ -29,6 +30,7 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.creation import Replacement
 from lakescan.iceberg.commit.equality_files import equality_files
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
@@ -47,6 +49,7 @@ from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.write.expire import commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
+from lakescan.iceberg.write.redefine import with_other_columns
 from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.iceberg.write.row_deletes import IcebergDeletes
 from lakescan.options.write import WriteOptions
@@ -55,7 +58,7 @@ from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter, check_proofs
-from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
+from lakescan.transaction.iceberg_changes import mode_of, staged_options, summary_of, validation_of
 from lakescan.transaction.iceberg_metadata_files import IcebergMetadataFiles
 from lakescan.transaction.iceberg_restore import restore
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
@@ -91,6 +94,7 @@ class IcebergTarget:
     _table: Any = field(repr=False)
     _known: TableMetadata | None = field(default=None, repr=False)
     added: AddedColumns | None = None
+    _replacement: Replacement | None = field(default=None, repr=False)
 
     @staticmethod
     def open(
@@ -119,8 +123,10 @@ class IcebergTarget:
 
     @cached_property
     def writes(self) -> IcebergWrites:
-        """How to write data files: by the default partition spec and the current schema."""
+        """How to write data files: by the default partition spec and the current schema, or that of `with_schema`."""
         given = self._table.metadata if self._with_columns is None else self._with_columns.given
+        if self._replacement is not None:
+            given = self._replacement.metadata
         return IcebergWrites(given, self.storage, self.options)
 
     @cached_property
@@ -212,8 +218,10 @@ class IcebergTarget:
             commit.replace([each.location for each in removed], files, read, is_dynamic=what.dynamic)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit the replacement of all files, as `replace` does."""
-        self.replace(removed, files, Overwritten())
+        """Commit the replacement of all files, as `replace` does; with other columns, any other commit conflicts."""
+        if self._replacement is not None:
+            return commit_replacement(self.identifier, self._replacement, files)
+        return self.replace(removed, files, Overwritten())
 
     def _read(self, files: Sequence[WrittenFile], what: Overwritten, base: CommitBase) -> Validation:
         """What an overwrite read, by the options `isolation-level` and `validate-from-snapshot-id`."""
@@ -404,17 +412,37 @@ class IcebergTarget:
             self.alter(self.added.changes)
 
     def with_schema(self, new: TableDefinition) -> IcebergTarget:
-        """Raise `UnsupportedFeature`: the schema and the rows cannot change in one commit."""
-        raise UnsupportedFeature(
-            f"overwriteSchema of the Iceberg table {self.name}", "Use CREATE OR REPLACE TABLE to change its columns."
-        )
+        """Replace the columns in the commit of the overwrite; partitions, sort order and properties stay as they are.
+
+        As `CREATE OR REPLACE TABLE` does it: columns of the same name and type keep their ids.
+        """
+        options, doing = self.options, f"overwriteSchema of {self.name}"
+        if options.is_staged or options.branch != MAIN:
+            raise UnsupportedFeature(
+                f"{doing} by rows that are staged, or for the branch {options.branch!r}",
+                "All branches have the same columns: overwrite the branch main.",
+            )
+        if options.validate_from_snapshot_id is not None:
+            raise UnsupportedFeature(f"{doing} with validate-from-snapshot-id", "Any commit since it began conflicts.")
+        changes = with_other_columns(self._table, new, doing)
+        made = Replacement(self._table, self.opened, changes, self.storage, summary_of(options))
+        return replace(self, _replacement=made)
 
     @property
-    def rules(self) -> None:
-        """None: columns are matched by id, and files stay in the partition spec that they were written for."""
+    def rules(self) -> Any:
+        """The columns and partitions of `with_schema`, by which files are written. Otherwise None.
 
-    def check_rules(self, before: None) -> None:
-        """Accept any change."""
+        Otherwise columns are matched by id, and files stay in the partition spec that they were written for.
+        """
+        made = self._replacement
+        return None if made is None else (self.writes.schema, made.metadata.spec())
+
+    def check_rules(self, before: Any) -> None:
+        """Raise `CommitConflict` if the columns of `with_schema` have other ids, or partitions, than files have."""
+        if self.rules != before:
+            raise CommitConflict(
+                f"{self.name}: another writer changed its columns or partitions meanwhile. Write the rows again."
+            )
 
     def following(self, before: TableFormat) -> IcebergTarget:
         """Return this target if it has the UUID of `before`, or that has none (version 1)."""

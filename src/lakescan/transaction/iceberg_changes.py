@@ -15,6 +15,7 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.write.commit import EPOCH, QUERY, STAGED_ID
 from lakescan.options.staging import NOT_STAGED
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
@@ -89,3 +90,10 @@ def _isolation(statement: Statement, metadata: TableMetadata) -> str:
         case Statement.UPDATE:
             return properties.update_isolation
     return properties.merge_isolation
+
+
+def summary_of(options: WriteOptions) -> dict[str, str]:
+    """What the options add to the summary of a snapshot."""
+    epoch = {} if options.transaction is None else {QUERY: options.transaction[0], EPOCH: str(options.transaction[1])}
+    staged = {} if options.wap_id is None else {STAGED_ID: options.wap_id}
+    return {**options.commit_properties, **epoch, **staged}

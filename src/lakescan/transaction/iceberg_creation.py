@@ -17,7 +17,6 @@ from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
 from lakescan.iceberg.scan.named_files import added_since
-from lakescan.iceberg.write.commit import EPOCH, QUERY, STAGED_ID
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.foreign_tables import check_apart, staged_with_files
 from lakescan.iceberg.write.new_table import named_now
@@ -26,16 +25,9 @@ from lakescan.options.staging import Staging
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import NewTable
-from lakescan.transaction.iceberg_changes import staged_options
+from lakescan.transaction.iceberg_changes import staged_options, summary_of
 from lakescan.write.foreign_files import FolderFiles
 from lakescan.write.table_writes import WrittenFile
-
-
-def summary_of(options: WriteOptions) -> dict[str, str]:
-    """What the options add to the summary of a snapshot."""
-    epoch = {} if options.transaction is None else {QUERY: options.transaction[0], EPOCH: str(options.transaction[1])}
-    staged = {} if options.wap_id is None else {STAGED_ID: options.wap_id}
-    return {**options.commit_properties, **epoch, **staged}
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ class IcebergFormat:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
         from lakescan.catalogs.create import replacement_of
         from lakescan.iceberg.metadata.table_metadata import MAIN
-        from lakescan.transaction.iceberg_changes import staged_options
-        from lakescan.transaction.iceberg_creation import ReplacedIcebergTable, summary_of
+        from lakescan.transaction.iceberg_changes import staged_options, summary_of
+        from lakescan.transaction.iceberg_creation import ReplacedIcebergTable
 
         replacement = replacement_of(catalog, name, definition, summary_of(options))
         staged = staged_options(options, replacement.metadata.properties, str(name))

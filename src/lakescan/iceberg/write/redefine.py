@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.format_versions import PROPERTY
+from lakescan.iceberg.write.create import iceberg_arguments
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -33,6 +36,43 @@ def redefined(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
         return changes
     same = AssertDefaultSortOrderId(default_sort_order_id=opened.metadata.default_sort_order_id)
     return MetadataChanges((*unsorted, *changes.updates, *ordered), (*changes.requirements, same))
+
+
+def with_other_columns(opened: Table, new: TableDefinition, doing: str) -> MetadataChanges:
+    """The changes that replace a table's columns; its partitions, sort order and properties stay.
+
+    Raises `UnsupportedFeature` for columns that these need and that are gone, or have a type that they do not take;
+    `doing` says in it what cannot be done.
+    """
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+
+    metadata, instead = opened.metadata, "Use CREATE OR REPLACE TABLE, which replaces partitions and sort order, too."
+    arguments = iceberg_arguments(new, metadata.format_version)
+    schema = arguments["schema"]
+
+    def moved(field: Any, role: str) -> Any:
+        name = metadata.schema().find_column_name(field.source_id)
+        column = None if name is None or name not in schema.column_names else schema.find_field(name)
+        if column is None:
+            raise UnsupportedFeature(f"{doing} that drops {name!r}, which the table's {role} needs", instead)
+        if not field.transform.can_transform(column.field_type):
+            raise UnsupportedFeature(
+                f"{doing} that makes {name!r}, of the table's {role}, {column.field_type}", instead
+            )
+        return field.model_copy(update={"source_id": column.field_id})
+
+    parts, order = opened.spec().fields, metadata.sort_order().fields
+    arguments["partition_spec"] = PartitionSpec(*(moved(each, "partition spec") for each in parts))
+    if order:
+        arguments["sort_order"] = SortOrder(*(moved(each, "sort order") for each in order))
+    else:
+        arguments["sort_order"] = UNSORTED_SORT_ORDER
+    arguments["properties"] = {}
+    try:
+        return redefined(opened, arguments)
+    except ValueError as error:
+        raise UnsupportedFeature(doing, f"{error}. Drop the partition field by ALTER TABLE first.") from error
 
 
 def _sort_fields(arguments: Mapping[str, Any], schema: Schema) -> tuple[SortField, ...]:
