@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakescan.formats.snapshot_refs import RefKind
+from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.options.declaration import Group
 from lakescan.options.staging import Staging
 from lakescan.scan_spec import ScanSpec
@@ -11,24 +12,30 @@ from lakescan.time_travel import selector_from
 _PROPERTY = "write.wap.enabled"
 
 
-def is_audited(scan: ScanSpec) -> bool:
+def is_audited(scan: ScanSpec, *, is_stream: bool = False) -> bool:
     """Whether a session may say which state a scan reads: of an audited table, and the scan does not say it itself.
 
-    Streams read what they say, as do scans of changes.
+    Of a stream (`is_stream`), it is the branch that is followed. Batch scans of changes read what they say.
     """
-    if scan.selector is not None or scan.state is not None or scan.options.given_in(Group.STREAM):
+    if scan.selector is not None or scan.state is not None or "refs" not in scan.table.metadata_tables:
         return False
-    if selector_from(scan.options) is not None or "refs" not in scan.table.metadata_tables:
+    if is_stream:  # whose options select no state
+        return not scan.options.states and _has_property(scan.table.snapshot(SnapshotSelector()))
+    if scan.options.given_in(Group.STREAM) or selector_from(scan.options) is not None:
         return False
-    return scan.snapshot.properties.get(_PROPERTY, "").lower() == "true"
+    return _has_property(scan.snapshot)
 
 
-def as_session_reads(scan: ScanSpec, session: Staging) -> ScanSpec:
+def _has_property(snapshot: Snapshot) -> bool:
+    return snapshot.properties.get(_PROPERTY, "").lower() == "true"
+
+
+def as_session_reads(scan: ScanSpec, session: Staging, *, is_stream: bool = False) -> ScanSpec:
     """The scan as a session reads it: of the branch `spark.wap.branch`, if an audited table has it.
 
     Raises `InvalidOption` if the session says both how rows are staged.
     """
-    if session == Staging() or not is_audited(scan):
+    if session == Staging() or not is_audited(scan, is_stream=is_stream):
         return scan
     session.check()
     if session.wap_branch is None or session.wap_branch not in scan.table.refs(RefKind.BRANCH):

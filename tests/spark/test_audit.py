@@ -201,6 +201,29 @@ def test_a_state_that_is_said_comes_before_the_session(spark: Any, table: lakesc
     assert lakescan.spark.sql(spark, f"SELECT count(*) FROM {NAME}.files").first()[0] == 1
 
 
+def streamed(spark: Any, folder: Path, **options: str) -> list[int]:
+    """The rows that a stream has in one run, in the session as it is."""
+    name = f"seen_{folder.name}"
+    stream = spark.readStream.format("iceberg").options(**options).load(NAME)
+    query = stream.writeStream.format("memory").queryName(name).option("checkpointLocation", str(folder))
+    query.trigger(availableNow=True).start().awaitTermination()
+    return sorted(row["id"] for row in spark.table(name).collect())
+
+
+def test_streams_follow_the_branch_if_it_is_there(spark: Any, table: lakescan.Table, tmp_path: Path) -> None:
+    spark.conf.set("spark.wap.branch", "audit")
+    lakescan.spark.register(spark)
+    assert streamed(spark, tmp_path / "before") == [1]
+    table.append(rows(2), branch="audit")
+    assert streamed(spark, tmp_path / "there") == [1, 2]
+    assert streamed(spark, tmp_path / "main", branch="main") == [1]
+    spark.conf.unset("spark.wap.branch")
+    with pytest.raises(Exception, match=r"lakescan\.spark\.register\(spark\) after each change"):
+        streamed(spark, tmp_path / "late")
+    lakescan.spark.register(spark)
+    assert streamed(spark, tmp_path / "none") == [1]
+
+
 def test_a_data_source_that_was_registered_for_another_branch_reads_nothing(spark: Any, table: lakescan.Table) -> None:
     """Nobody tells a data source of settings while it plans: its tasks see that it planned the wrong state."""
     lakescan.table(NAME).append(rows(2), branch="audit")

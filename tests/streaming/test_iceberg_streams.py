@@ -70,6 +70,20 @@ def test_a_branch_is_followed(table: Any) -> None:
     assert sorted(rows(table)) == [0, 1, 2, 3]
 
 
+def test_the_branch_of_an_audited_table_is_followed_if_it_is_there(table: Any) -> None:
+    with pytest.raises(lakescan.InvalidOption, match=r"write\.wap\.enabled is not true"):
+        rows(table, wap_branch="audit")
+    with table.transaction() as changes:
+        changes.set_properties({"write.wap.enabled": "true"})
+    assert sorted(rows(table, wap_branch="audit")) == [0, 1, 2, 3]
+    table.manage_snapshots().create_branch(snapshots(table)[1].snapshot_id, "audit").commit()
+    assert sorted(rows(table, wap_branch="audit")) == [0, 1]
+    table.append(pa.table({"id": [7]}), branch="audit")
+    assert rows(table, wap_branch="audit", starting_strategy="INCREMENTAL_FROM_LATEST_SNAPSHOT") == [7]
+    with pytest.raises(lakescan.InvalidOption, match="'branch' and 'wap-branch' both select what to read"):
+        rows(table, wap_branch="audit", branch="audit")
+
+
 def test_snapshots_a_batch_may_be_limited(table: Any) -> None:
     follower = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", max_planning_snapshot_count=1)
     places = []

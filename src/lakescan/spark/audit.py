@@ -45,9 +45,9 @@ class StagedReads:
     there: Set[str]
 
     @staticmethod
-    def of(scan: ScanSpec, session: Staging) -> StagedReads | None:
+    def of(scan: ScanSpec, session: Staging, *, is_stream: bool = False) -> StagedReads | None:
         """What is read for a session; None if it has no say."""
-        if not is_audited(scan):
+        if not is_audited(scan, is_stream=is_stream):
             return None
         return StagedReads(scan.location, session.wap_branch, frozenset(scan.table.refs(RefKind.BRANCH)))
 

@@ -112,7 +112,9 @@ class TableSource(DataSource):
         scan, name = self._target()
         if name is not None:
             raise UnsupportedFeature(f"streaming the metadata table {name!r}", "Read it with spark.read.")
-        return CommitReader(scan, schema, self.parallelism)
+        staged = StagedReads.of(scan, self.session, is_stream=True)
+        scan = as_session_reads(scan, self.session, is_stream=True)
+        return CommitReader(scan, schema, self.parallelism, staged)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer that appends rows with a schema, or replaces rows with `overwrite`."""

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from lakescan.changes import Changes, are_computed, commits_of
 from lakescan.formats.increments import Offset
 from lakescan.scan_spec import ScanSpec
+from lakescan.spark.audit import StagedReads, staging_in_task
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.streaming.stream import TableStream
 
@@ -38,14 +39,15 @@ _FIRST, _FROM = "first", "from"
 class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the commits of a table as micro-batches."""
 
-    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int) -> None:
+    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None) -> None:
         self._scan: ScanSpec | None = scan
-        self._schema, self._parallelism = schema, parallelism
+        self._schema, self._parallelism, self._staged = schema, parallelism, staged
         self._done: Offset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle only what `read` needs; partitions carry the rest."""
-        return {"_scan": None, "_schema": self._schema, "_parallelism": self._parallelism}
+        own = {"_schema": self._schema, "_parallelism": self._parallelism, "_staged": self._staged}
+        return {"_scan": None, **own}
 
     @cached_property
     def _planner(self) -> TableStream:
@@ -106,6 +108,8 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
+        if self._staged is not None:
+            self._staged.check(staging_in_task())
         return read_partition(partition, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -18,7 +18,15 @@ from lakescan.common import types as t
 from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
-from lakescan.formats.table_format import CommitRequest, FileRequest, Snapshot, Start, TableFormat
+from lakescan.formats.snapshot_refs import RefKind
+from lakescan.formats.table_format import (
+    CommitRequest,
+    FileRequest,
+    Snapshot,
+    SnapshotSelector,
+    Start,
+    TableFormat,
+)
 from lakescan.options.streaming import Policy, limits_from, reads_changes, start_from, without_stream_options
 from lakescan.planning.report import ScanMetrics
 from lakescan.scan import Scan
@@ -31,6 +39,7 @@ class TableStream:
     """A table's commits as a stream, with the scan's columns, filter and stream options. Not thread-safe."""
 
     def __init__(self, scan: ScanSpec) -> None:
+        scan = _of_audited_branch(scan)
         options = scan.options
         _check_no_state(scan)
         if options.limit is not None:
@@ -222,6 +231,21 @@ class TableStream:
             "skips such commits; on-change=added-rows reads the rows that they add, which repeats rewritten rows; "
             f"skip-operations={commit.operation} skips commits of this operation."
         )
+
+
+def _of_audited_branch(scan: ScanSpec) -> ScanSpec:
+    """The scan with the option `branch` in the place of `wap-branch`, or with neither if the branch is not there.
+
+    Raises `InvalidOption` for both options, and for a table that is not audited.
+    """
+    wanted = scan.options.wap_branch
+    if wanted is None:
+        return scan
+    if scan.options.branch is not None:
+        raise InvalidOption("options 'branch' and 'wap-branch' both select what to read: give only one")
+    scan.table.snapshot(SnapshotSelector(wap_branch=wanted))
+    plain = replace(scan, options=scan.options.without(("wap-branch",)))
+    return plain.with_options({"branch": wanted}) if wanted in scan.table.refs(RefKind.BRANCH) else plain
 
 
 def _check_no_state(scan: ScanSpec) -> None:
