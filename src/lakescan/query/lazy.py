@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
 from lakescan.query.dialect.years import checked, with_known_years
+from lakescan.query.failures import plain
 from lakescan.query.given_frames import GivenFrames
 from lakescan.query.nanoseconds import as_microseconds, whole_microseconds
 from lakescan.query.native_files import NativeFiles, native_files, paths_of
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     import polars
 
 _BATCH_ROWS = 100_000
-_FAILURE = re.compile(r"^Conversion Error: Could not convert string ['\"](.*)['\"] to INT8$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -401,7 +400,7 @@ class _Faults:
         import duckdb
 
         if isinstance(error, duckdb.Error):
-            what = _FAILURE.sub(r"\1", str(error).split("\n\nLINE")[0].strip())
+            what = str(error).split("\n\nLINE")[0].strip()
             static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
             if isinstance(error, duckdb.OutOfMemoryException):
                 raise LimitExceeded(
@@ -410,13 +409,16 @@ class _Faults:
                 ) from error
             if isinstance(error, static | duckdb.NotImplementedException):
                 raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
-            _, unequal, value = what.partition(UNEQUAL)
+            said = plain(what)
+            if said is None:
+                raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
+            _, unequal, value = said.partition(UNEQUAL)
             if unequal:
                 raise QueryFailed(
                     f"{value}: Spark may compute it otherwise than this process, or refuse it. Correct the value, or "
                     "run the statement with lakescan.spark.sql"
-                ) from error
-            raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
+                ) from None
+            raise QueryFailed(said) from None
 
 
 def query(

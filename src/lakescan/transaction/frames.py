@@ -93,6 +93,10 @@ def _duckdb_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
 def reader_of(data: Any) -> pa.RecordBatchReader:
     """Open an object that has Arrow's C stream interface; raises `InvalidOption` for a single column."""
     try:
+        if hasattr(data, "to_reader"):  # within Python, an error of reading stays what it is
+            found = data.to_reader()
+            if isinstance(found, pa.RecordBatchReader):
+                return found
         return pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidOption(
