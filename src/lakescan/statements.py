@@ -88,7 +88,7 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
             found = described_columns(columns_of(query(statement.text, args, frames, current_namespace())))
             return query("SELECT * FROM found", None, {"found": found}, ())
         case Kind.USE:
-            use(statement.text)
+            use(*with_named_parameters(statement.text, args))
             return None
     if statement.kind.changes_rows:
         return run_statement(statement.text, args, frames, current_namespace())

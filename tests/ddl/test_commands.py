@@ -77,6 +77,33 @@ def test_optimize_compacts_and_sorts_along_a_curve(events: str) -> None:
         lakescan.sql(f"OPTIMIZE delta.`{events}` FULL")
 
 
+@pytest.mark.parametrize("command", ["OPTIMIZE {} WHERE {}", "REORG TABLE {} WHERE {} APPLY (PURGE)"])
+def test_commands_of_delta_take_filters_on_partitions_alone(tmp_path: Path, command: str) -> None:
+    name = f"delta.`{tmp_path}/parts`"
+    lakescan.sql(f"CREATE TABLE {name} (id BIGINT, Part STRING) PARTITIONED BY (Part)")
+    for number in range(2):
+        lakescan.sql(f"INSERT INTO {name} VALUES ({number}, 'a'), ({number}, 'b')")
+    for where, column in (("id = 1", "id"), ("Part = 'a' AND id + 1 > 2", "id"), ("nope = 1", "nope")):
+        with pytest.raises(lakescan.InvalidStatement, match=f"refers to '{column}', which is not a partition column"):
+            lakescan.sql(command.format(name, where))
+    assert lakescan.table(f"{tmp_path}/parts").history().num_rows == 3
+    rows(command.format(name, "Part = 'a'"))
+    assert lakescan.table(f"{tmp_path}/parts").compact(where="id >= 0").removed_files > 0
+
+
+def test_commands_of_delta_take_no_filter_without_partitions(events: str) -> None:
+    with pytest.raises(lakescan.InvalidStatement, match=r"'id', .* and the table has none"):
+        lakescan.sql(f"OPTIMIZE delta.`{events}` WHERE id = 1")
+    lakescan.sql(f"ALTER TABLE delta.`{events}` CLUSTER BY (k)")
+    with pytest.raises(lakescan.InvalidStatement, match="clustered by k: leave WHERE out"):
+        lakescan.sql(f"OPTIMIZE delta.`{events}` WHERE k = 'a'")
+
+
+def test_optimize_of_iceberg_takes_any_filter(orders: lakescan.Table) -> None:
+    [found] = rows("OPTIMIZE lake.shop.orders WHERE id < 2")
+    assert found["metrics"]["numFilesRemoved"] == 2
+
+
 def test_optimize_of_a_clustered_table_clusters_it(events: str) -> None:
     lakescan.sql(f"ALTER TABLE delta.`{events}` CLUSTER BY (k)")
     [found] = rows(f"OPTIMIZE delta.`{events}` FULL")

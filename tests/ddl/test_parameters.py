@@ -124,6 +124,68 @@ def test_values_that_are_no_literals_of_their_place_are_refused(table: lakescan.
         lakescan.sql("CREATE VIEW local.db.v AS SELECT * FROM local.db.t WHERE id = :v", {"v": 1})
 
 
+def test_use_takes_a_name_by_identifier(local: lakescan.Catalog, table: lakescan.Table) -> None:
+    for text, args in (
+        ("USE IDENTIFIER(:n)", {"n": "local.db"}),
+        ("USE NAMESPACE IDENTIFIER(:c || '.db')", {"c": "local"}),
+        ("USE IDENTIFIER(?)", ["local.db"]),
+    ):
+        lakescan.sql("USE local")
+        lakescan.sql(text, args)
+        assert lakescan.sql("SELECT count(*) AS n FROM t").to_arrow()["n"].to_pylist() == [0]
+    with pytest.raises(InvalidStatement, match=r"expected catalog\.namespace"):
+        lakescan.sql("USE :n", {"n": "local.db"})
+    with pytest.raises(InvalidStatement, match="not a name that is known before the statement runs"):
+        lakescan.sql("USE IDENTIFIER(:n)", {"m": "local.db"})
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_defaults_are_parameters(local: lakescan.Catalog, format: str) -> None:
+    version = "TBLPROPERTIES ('format-version' = '3')" if format == "iceberg" else ""
+    lakescan.sql(
+        f"CREATE TABLE local.db.new (id INT, n INT DEFAULT :n, s STRING DEFAULT :s) USING {format} {version}",
+        {"n": -5, "s": HOSTILE},
+    )
+    lakescan.sql("INSERT INTO local.db.new (id) VALUES (1)")
+    lakescan.sql("ALTER TABLE local.db.new ALTER COLUMN n SET DEFAULT ?", [7])
+    lakescan.sql("INSERT INTO local.db.new (id) VALUES (2)")
+    found = lakescan.sql("SELECT * FROM local.db.new ORDER BY id").to_arrow().to_pylist()
+    assert found == [{"id": 1, "n": -5, "s": HOSTILE}, {"id": 2, "n": 7, "s": HOSTILE}]
+    with pytest.raises(InvalidStatement, match="the parameter :n has no value in args"):
+        lakescan.sql("ALTER TABLE local.db.new ALTER COLUMN n SET DEFAULT :n")
+
+
+def test_numbers_of_transforms_are_parameters(local: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE local.db.new (id INT, s STRING) PARTITIONED BY (bucket(:n, id))", {"n": 4})
+    lakescan.sql("ALTER TABLE local.db.new ADD PARTITION FIELD truncate(?, s)", [3])
+    lakescan.sql("ALTER TABLE local.db.new WRITE ORDERED BY bucket(:n, id) DESC", {"n": 8})
+    table = local.load_table("db.new")
+    assert (table.partitioning, table.sort_order) == ("bucket(4, id), truncate(3, s)", "bucket(8, id) desc nulls last")
+    for value in ("4", HOSTILE, -1, 1.5, None):
+        with pytest.raises(InvalidStatement, match="is not a partition transform"):
+            lakescan.sql("ALTER TABLE local.db.new ADD PARTITION FIELD bucket(:n, id)", {"n": value})
+
+
+def test_conditions_have_parameters(local: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE local.db.new (id INT, CONSTRAINT c CHECK (id > :n)) USING delta", {"n": 3})
+    lakescan.sql("ALTER TABLE local.db.new ADD CONSTRAINT d CHECK (id < :n)", {"n": 9})
+    lakescan.sql("INSERT INTO local.db.new VALUES (5)")
+    for value in (3, 9):
+        with pytest.raises(lakescan.SchemaMismatch, match="constraint"):
+            lakescan.sql("INSERT INTO local.db.new VALUES (?)", [value])
+
+
+def test_files_to_rewrite_are_chosen_by_parameters(local: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE local.db.new (id INT, part STRING) USING delta PARTITIONED BY (part)")
+    for number in range(2):
+        lakescan.sql("INSERT INTO local.db.new VALUES (?, :p), (?, 'b')".replace(":p", "?"), [number, HOSTILE, number])
+    [done] = lakescan.sql("OPTIMIZE local.db.new WHERE part = :p", {"p": HOSTILE}).to_arrow().to_pylist()
+    assert (done["metrics"]["numFilesRemoved"], done["metrics"]["numFilesAdded"]) == (2, 1)
+    lakescan.sql("REORG TABLE local.db.new WHERE part = ? APPLY (PURGE)", ["b"])
+    with pytest.raises(InvalidStatement, match="the parameter :p has no value in args"):
+        lakescan.sql("OPTIMIZE local.db.new WHERE part = :p")
+
+
 def test_collections_become_parameters_of_their_elements() -> None:
     text = "SELECT :a, ':a', x:a, `:a`, -- :a\n :m, struct(:a)"
     found = with_collections(text, {"a": [1, [2]], "m": {"k": "v"}, "a_0": 9})

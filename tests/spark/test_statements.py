@@ -105,6 +105,10 @@ def test_use_names_where_short_names_are_and_goes_back_to_spark(spark: Any, lake
         lakescan.spark.sql(spark, "USE spark_catalog.default")
         assert rows(spark, "SHOW CURRENT NAMESPACE") == [("spark_catalog", "default")]
         assert rows(spark, "SELECT n FROM st_both") == []
+        lakescan.spark.sql(spark, "USE IDENTIFIER(:name)", {"name": "stlake.shop"})
+        assert rows(spark, "SELECT count(*) FROM st_both") == [(2,)]
+        lakescan.spark.sql(spark, "USE IDENTIFIER(?)", ["spark_catalog.default"])
+        assert rows(spark, "SELECT count(*) FROM st_both") == [(0,)]
     finally:
         spark.catalog.dropGlobalTempView("st_global")
         spark.sql("DROP TABLE spark_catalog.default.st_both")

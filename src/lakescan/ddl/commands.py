@@ -13,6 +13,7 @@ from lakescan.convert import convert_to_delta
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import opened
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
+from lakescan.expressions.sql_condition import references
 from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
 from lakescan.grammar.type_text import name_text, type_text
 from lakescan.open_catalog import Catalog
@@ -63,6 +64,7 @@ def optimize(wanted: Optimize, context: Context) -> pa.Table:
     table = opened(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
     clustered = _clustering(table)
+    _check_partition_filter(table, where, "OPTIMIZE")
     if clustered and wanted.zorder_by:
         raise InvalidStatement(
             f"OPTIMIZE ... ZORDER BY of a table that is clustered by {', '.join(clustered)}: leave ZORDER BY out"
@@ -78,10 +80,35 @@ def optimize(wanted: Optimize, context: Context) -> pa.Table:
 
 
 def _clustering(table: Table) -> list[str]:
-    if "detail" not in table.metadata_tables:
-        return []
-    found = table.inspect("detail").to_pylist()[0].get("clusteringColumns")
-    return list(found or [])
+    return list(_detail(table).get("clusteringColumns") or [])
+
+
+def _detail(table: Table) -> dict[str, Any]:
+    """What DESCRIBE DETAIL says of a Delta table; nothing of another."""
+    return dict(table.inspect("detail").to_pylist()[0]) if "detail" in table.metadata_tables else {}
+
+
+def _check_partition_filter(table: Table, where: str | None, command: str) -> None:
+    """Raise `InvalidStatement` if the WHERE of a Delta command names other columns than those of the partitions.
+
+    As in Delta on Spark: a filter on rows would say less than it seems, since whole files are rewritten.
+    """
+    if where is None or not (detail := _detail(table)):
+        return
+    if clustered := _clustering(table):
+        raise InvalidStatement(
+            f"{command} ... WHERE of a table that is clustered by {', '.join(clustered)}: leave WHERE out"
+        )
+    partitions = list(detail["partitionColumns"] or [])
+    known = {each.lower() for each in partitions}
+    for reference in references(where):
+        name = ".".join(reference.names)
+        if name.lower() not in known:
+            raise InvalidStatement(
+                f"{command} ... WHERE refers to {name!r}, which is not a partition column: only these may be referred "
+                f"to, {', '.join(partitions) or 'and the table has none'}. Leave WHERE out, or call "
+                "Table.compact(where=...), which rewrites all files that may have rows of a filter."
+            )
 
 
 def _compacted(table: Table, result: CompactResult) -> pa.Table:
@@ -98,6 +125,7 @@ def reorg(wanted: Reorg, context: Context) -> pa.Table:
     """Run REORG TABLE ... APPLY (PURGE): files with deleted rows are written again without them."""
     table = opened(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
+    _check_partition_filter(table, where, "REORG")
     return _compacted(table, table.compact(where=where, executor=context.executor, purge=True))
 
 

@@ -18,6 +18,7 @@ from lakescan.common.references import quoted
 from lakescan.common.schema import Schema
 from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.grammar.literals import text_literal
 from lakescan.grammar.names import Sql
 
 TARGET = "__lakescan_target"  # the name of the target's scan
@@ -345,12 +346,6 @@ def _with_members(
             value = _with_members(place, each, mine, (*within, each.name), cast)
         members.append(f"{text_literal(each.name)}, {value}")
     return f"named_struct({', '.join(members)})"
-
-
-def text_literal(text: str) -> str:
-    """A text as a literal of Spark's SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def in_parentheses(value: Sql) -> str:

@@ -271,7 +271,8 @@ def _add_constraint(words: Words) -> Changes:
         raise words.expected("'('")
     opening = words.at
     words.at = words.behind(opening)
-    return (AddConstraint(name, words.between(opening + 1, words.at - 1, "the condition").text),)
+    condition = words.between(opening + 1, words.at - 1, "the condition")
+    return (AddConstraint(name, words.with_literals(condition).text),)
 
 
 def _drop_constraint(words: Words) -> Changes:

@@ -152,7 +152,7 @@ def _generated(words: Words) -> NewColumnRule:
     words.needs("AS")
     if is_always and words.sees_symbol("("):
         closing = words.closing(words.at)
-        text = words.between(words.at + 1, closing, "the expression").text
+        text = words.with_literals(words.between(words.at + 1, closing, "the expression")).text
         words.at = closing + 1
         return NewColumnRule(generated=text)
     words.needs("IDENTITY")
@@ -188,7 +188,7 @@ def _table_check(words: Words) -> tuple[str, str]:
     opening = words.at
     words.needs_symbol("(")
     closing = words.closing(opening)
-    text = words.between(opening + 1, closing, "the condition").text
+    text = words.with_literals(words.between(opening + 1, closing, "the condition")).text
     words.at = closing + 1
     words.takes("ENFORCED")
     return name, text
@@ -202,7 +202,7 @@ def read_default(words: Words) -> Default:
         is_sign = words.words[n].token_type.name in ("COMMA", "R_PAREN")
         return is_sign or (n > first and any(words.spells(n, each) for each in _CLAUSES))
 
-    text = words.until(ends, "the default").text
+    text = words.with_literals(words.until(ends, "the default")).text
     import sqlglot
 
     try:

@@ -146,7 +146,7 @@ def read_optimize(words: Words) -> Optimize:
     full = words.takes("FULL")
     where = None
     if words.takes("WHERE"):
-        where = words.until(lambda n: words.spells(n, "ZORDER"), "the condition")
+        where = words.with_literals(words.until(lambda n: words.spells(n, "ZORDER"), "the condition"))
     zorder: tuple[str, ...] = ()
     if words.takes("ZORDER", "BY"):
         zorder = words.listed_items(lambda: dotted_path(words.names("a column")))
@@ -221,7 +221,9 @@ def read_generate(words: Words) -> Generate:
 def read_reorg(words: Words) -> Reorg:
     """Read what follows REORG TABLE."""
     table = words.table_name("the name of a table")
-    where = words.until(lambda n: words.spells(n, "APPLY"), "the condition") if words.takes("WHERE") else None
+    where = None
+    if words.takes("WHERE"):
+        where = words.with_literals(words.until(lambda n: words.spells(n, "APPLY"), "the condition"))
     words.needs("APPLY")
     words.needs_symbol("(")
     if words.sees("UPGRADE"):

@@ -28,7 +28,7 @@ def read_term(words: Words) -> Term:
     if words.sees_symbol("("):
         words.at = words.behind(words.at)
     try:
-        return Term.parse(words.between(start, words.at, "a transform").text)
+        return Term.parse(words.with_literals(words.between(start, words.at, "a transform")).text)
     except InvalidOption as error:
         raise words.error(str(error), start, words.at - 1) from error
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidStatement, nearest
 from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.grammar.literals import literal
 from lakescan.grammar.names import Sql, TableName
-from lakescan.grammar.text import literal_text, text_of, tokens, tokens_of_parts, underlined_at
+from lakescan.grammar.text import edited, literal_text, text_of, tokens, tokens_of_parts, underlined_at
 
 _NAME = re.compile(r"\w+\Z")
 _TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")
@@ -241,6 +243,23 @@ class Words:
             raise self.error(f"{what} is missing", start)
         first = self.words[start].start
         return Sql(self.text[first : self.words[end - 1].end + 1], first)
+
+    def with_literals(self, found: Sql) -> Sql:
+        """A part of the text with literals in the place of its parameters; none becomes words.
+
+        Raises `InvalidStatement` for a parameter without a value, `UnsupportedFeature` for a value that no literal has.
+        """
+        end, edits = found.start + len(found.text), []
+        for n, (mark, name) in enumerate(pairwise(self.words)):
+            if mark.start < found.start or name.end >= end or mark.token_type.name != "COLON":
+                continue
+            before = self.text[mark.start - 1 : mark.start]
+            if mark.end + 1 != name.start or before.isalnum() or before in ("_", "`", ")", "]"):  # a member: v:a
+                continue
+            if name.text not in self.values:
+                raise self.error(f"the parameter :{name.text} has no value in args", n, n + 1)
+            edits.append((mark.start - found.start, name.end + 1 - found.start, literal(self.values[name.text])))
+        return Sql(edited(found.text, edits), found.start)
 
     def expression(self, start: int, end: int, what: str) -> Sql:
         """The text of an expression between two words.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
@@ -10,6 +13,7 @@ from lakescan.catalogs.registry import connection, is_known, known
 from lakescan.errors import NoSuchCatalog, NoSuchNamespace, nearest
 from lakescan.grammar.words import Words
 
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 _CURRENT: ContextVar[tuple[str, ...]] = ContextVar("lakescan_namespace", default=())
 
 
@@ -18,17 +22,16 @@ def current_namespace() -> tuple[str, ...]:
     return _CURRENT.get()
 
 
-def use(text: str) -> None:
-    """Run `USE catalog.namespace`."""
-    _CURRENT.set(namespace_of(text, _CURRENT.get()))
+def use(text: str, values: Mapping[str, Any] = _NO_VALUES) -> None:
+    """Run `USE catalog.namespace`; `values` are those of parameters, by name."""
+    _CURRENT.set(namespace_of(names_of_use(text, values), _CURRENT.get()))
 
 
-def namespace_of(text: str, current: tuple[str, ...]) -> tuple[str, ...]:
-    """What `USE` names: a catalog, one and a namespace, or a namespace of the current catalog.
+def namespace_of(names: tuple[str, ...], current: tuple[str, ...]) -> tuple[str, ...]:
+    """What the names of `USE` are: a catalog, one and a namespace, or a namespace of the current catalog.
 
     Raises `NoSuchCatalog`, `NoSuchNamespace`.
     """
-    names = names_of_use(text)
     if is_known(names[0]):
         return _existing(names)
     if current:
@@ -39,14 +42,16 @@ def namespace_of(text: str, current: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def names_of_use(text: str) -> tuple[str, ...]:
+def names_of_use(text: str, values: Mapping[str, Any] = _NO_VALUES) -> tuple[str, ...]:
     """The parts of the name in `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
+
+    The name may be `IDENTIFIER(:name)`, with its value in `values`.
 
     Example:
         >>> names_of_use("USE NAMESPACE lake.shop")
         ('lake', 'shop')
     """
-    words = Words(text)
+    words = Words(text, values)
     words.needs("USE")
     for each in ("NAMESPACE", "DATABASE", "SCHEMA"):
         if words.sees(each) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":

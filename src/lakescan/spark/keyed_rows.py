@@ -20,9 +20,9 @@ from lakescan.common.metadata_columns import (
     COMMIT_VERSION,
 )
 from lakescan.common.references import quoted
-from lakescan.dml.select import text_literal
 from lakescan.dml.stored_keys import StoredKeys
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.grammar.literals import text_literal
 from lakescan.spark.source_columns import columns_of
 from lakescan.transaction.base import Target
 

@@ -8,6 +8,7 @@ from lakescan.catalogs.registry import is_known
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidStatement
 from lakescan.query.namespace import names_of_use, namespace_of
+from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.session import conf
 
 if TYPE_CHECKING:
@@ -23,21 +24,26 @@ def current_namespace(spark: SparkSession) -> tuple[str, ...]:
     return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
 
 
-def use(spark: SparkSession, text: str) -> DataFrame | None:
+def use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
     """Run `USE`: of a catalog of Spark's, short names are Spark's again."""
     within = current_namespace(spark)
+
+    def run() -> DataFrame:
+        return spark.sql(text, args) if args else spark.sql(text)
+
     try:
-        first = names_of_use(text)[0]
+        names = names_of_use(*with_named_parameters(text, args))
     except InvalidStatement:
         if within:
             raise
-        return spark.sql(text)
+        return run()
+    first = names[0]
     is_known_here = is_known(first)
     if not is_known_here and (not within or has_catalog(spark, first)):
-        found = spark.sql(text)
+        found = run()
         spark.conf.unset(NAMESPACE)
         return found
-    spark.conf.set(NAMESPACE, "\0".join(namespace_of(text, within)))
+    spark.conf.set(NAMESPACE, "\0".join(namespace_of(names, within)))
     return None
 
 

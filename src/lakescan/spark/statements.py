@@ -72,7 +72,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
         case Kind.DESCRIBE:
             return _described(spark, statement.text, args, frames)
         case Kind.USE:
-            return use(spark, statement.text)
+            return use(spark, statement.text, args)
     if statement.kind.changes_rows:
         from lakescan.spark.row_statements import run_row_statement  # it needs the queries of this module
 
