@@ -290,6 +290,24 @@ def test_partitions_are_shown_by_their_values(lake: lakescan.Catalog, format: st
         lakescan.sql("SHOW PARTITIONS lake.shop.t PARTITION (dya = 'x')")
 
 
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_partitions_are_found_by_the_new_name_of_their_column(lake: lakescan.Catalog, format: str) -> None:
+    """And by the name of the partition field, which Iceberg keeps."""
+    mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')" if format == "delta" else ""
+    lakescan.sql(f"CREATE TABLE lake.shop.t (id INT, old STRING) USING {format} PARTITIONED BY (old) {mapped}")
+    lakescan.sql("INSERT INTO lake.shop.t VALUES (1, 'x'), (2, 'y'), (3, NULL)")
+    lakescan.sql("ALTER TABLE lake.shop.t RENAME COLUMN old TO new")
+    show = "SHOW PARTITIONS lake.shop.t PARTITION "
+    assert [len(rows(f"{show}({each})")) for each in ("new = 'x'", "new = NULL", "new = 'z'")] == [1, 1, 0]
+    if format == "iceberg":
+        assert rows(f"{show}(old = 'x')") == rows(f"{show}(new = 'x')")
+    else:
+        with pytest.raises(lakescan.NoSuchColumn, match="not partitioned by 'old'"):
+            lakescan.sql(f"{show}(old = 'x')")
+    with pytest.raises(lakescan.NoSuchColumn, match=r"not partitioned by 'nwe'.*'new'"):
+        lakescan.sql(f"{show}(nwe = 'x')")
+
+
 def test_external_tables_have_a_location(lake: lakescan.Catalog, tmp_path: Path) -> None:
     lakescan.sql(f"CREATE EXTERNAL TABLE lake.shop.t (id INT) LOCATION '{tmp_path}/t'")
     assert lakescan.table("lake.shop.t").folder == f"{tmp_path}/t"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,22 +73,28 @@ def _property_rows(properties: Mapping[str, str], what: str, wanted: Show) -> pa
 
 
 def _partitions(table: Table, wanted: Show) -> pa.Table:
-    found = table.inspect("partitions")
+    found, columns = table.inspect("partitions"), table.scan().spec.table.partition_names
     for name, value in (wanted.partition or {}).items():
-        found = found.filter(_is_partition(found, name, value))
+        found = found.filter(_is_partition(found, name, value, columns))
     return found
 
 
-def _is_partition(rows: pa.Table, name: str, value: str | None) -> pa.ChunkedArray:
-    """Which rows have a value, given as text, of a partition field; raises `NoSuchColumn`."""
+def _is_partition(
+    rows: pa.Table, name: str, value: str | None, columns: Mapping[str, Collection[str]]
+) -> pa.ChunkedArray:
+    """Which rows have a value, given as text, of a partition field, or of a column that is one of `columns`.
+
+    Raises `NoSuchColumn`.
+    """
     partitions = rows["partition"].combine_chunks() if "partition" in rows.column_names else None
     names = [] if partitions is None else [field.name for field in partitions.type]
-    if name not in names:
-        raise NoSuchColumn(f"the table is not partitioned by {name!r}.{nearest(name, names)}")
-    values = pc.struct_field(partitions, name)
+    fields = [name] if name in names else [each for each in columns.get(name, ()) if each in names]
+    if not fields:
+        raise NoSuchColumn(f"the table is not partitioned by {name!r}.{nearest(name, [*names, *columns])}")
+    found = [pc.struct_field(partitions, each) for each in fields]
     if value is None:
-        return pc.is_null(values)
-    return pc.fill_null(pc.equal(values.cast(pa.string()), value), False)
+        return reduce(pc.and_, (pc.is_null(values) for values in found))
+    return reduce(pc.or_, (pc.fill_null(pc.equal(values.cast(pa.string()), value), False) for values in found))
 
 
 def _branches(table: Table, wanted: Show) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
@@ -300,6 +300,11 @@ class DeltaTable:
     def partitioning(self) -> str:
         """The partition columns as text, or `unpartitioned`."""
         return ", ".join(dotted_path((name,)) for name in self.partition_columns) or "unpartitioned"
+
+    @property
+    def partition_names(self) -> Mapping[str, Collection[str]]:
+        """The partition columns: their names are those of the partition fields."""
+        return {name: (name,) for name in self.partition_columns}
 
     @property
     def comment(self) -> str | None:

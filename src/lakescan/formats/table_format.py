@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -194,6 +194,10 @@ class TableFormat(Protocol):
     @property
     def partitioning(self) -> str:
         """Description of the partition spec, for people."""
+
+    @property
+    def partition_names(self) -> Mapping[str, Collection[str]]:
+        """The columns whose values partition files, by their names now, with the names of their partition fields."""
 
     @property
     def sort_order(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -97,6 +97,16 @@ class IcebergTable:
     def partitioning(self) -> str:
         """The default partition spec as text."""
         return self.metadata.specs[self.metadata.default_spec_id].describe(self.metadata.schema)
+
+    @property
+    def partition_names(self) -> Mapping[str, Collection[str]]:
+        """The sources of identity fields in all specs: a field keeps its name when its column gets another."""
+        names, found = self.metadata.schema.reference_of, dict[str, set[str]]()
+        for spec in self.metadata.specs.values():
+            for field in spec.fields:
+                if field.transform.name == "identity" and field.source_id in names:
+                    found.setdefault(names[field.source_id], set()).add(field.name)
+        return found
 
     @property
     def comment(self) -> str | None:
