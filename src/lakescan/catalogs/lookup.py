@@ -12,6 +12,7 @@ from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import connection, is_known, refusal
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import StoredView, view_store
+from lakescan.common.references import quoted
 from lakescan.errors import (
     CorruptMetadata,
     IsAView,
@@ -21,9 +22,12 @@ from lakescan.errors import (
     NoSuchTable,
     StorageError,
     TableExists,
+    UnsupportedFeature,
     nearest,
 )
 from lakescan.storage.faults import told
+
+_JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,30 @@ def _names_in_namespace(identifier: Identifier) -> list[str]:
     return tables + DeltaNames(catalog).names(identifier.namespace)
 
 
+def _check_namespace(identifier: Identifier) -> None:
+    """Raise `UnsupportedFeature` for a dot within a part of a namespace, if its catalog joins the parts by dots."""
+    dotted = [part for part in identifier.namespace if "." in part]
+    if not dotted or not is_known(identifier.catalog):
+        return
+    kinds = {each.__name__ for each in type(connection(identifier.catalog)).__mro__}
+    if kinds.isdisjoint(_JOINED):
+        return
+    raise UnsupportedFeature(
+        f"the dot in {quoted(dotted[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
+        f"SQL and DynamoDB catalogs store namespaces as texts, in which it is {'.'.join(identifier.namespace)}, that "
+        "of several levels. Use a name without a dot.",
+    )
+
+
 @contextmanager
 def translated(identifier: Identifier) -> Iterator[None]:
-    """Translate a catalog's errors into lakescan's."""
+    """Translate a catalog's errors into lakescan's.
+
+    Raises `UnsupportedFeature` for a namespace that the catalog would take for another one.
+    """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 
+    _check_namespace(identifier)
     try:
         yield
     except NoSuchTableError as error:
