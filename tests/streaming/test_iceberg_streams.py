@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import LongType
 from samples.iceberg_deletes import commit_deletes, write_equality_deletes
 
 import lakescan
@@ -224,3 +225,29 @@ def test_changes_of_rows_are_streamed(spark, table: Any, tmp_path: Path) -> None
     writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(120)
     found = sorted((r["_change_type"], r["id"]) for r in spark.read.parquet(str(tmp_path / "out")).collect())
     assert found == [("DELETE", 11), *(("INSERT", n) for n in (0, 1, 2, 3, 10, 11))]
+
+
+@pytest.mark.parametrize("mode", ["rows", "changelog"])
+def test_a_running_stream_stops_before_wider_columns_and_goes_on_once_it_is_restarted(table: Any, mode: str) -> None:
+    made = table.catalog.create_table("n.wide", pa.schema({"id": pa.int32(), "s": pa.string()}))
+    made.append(pa.table({"id": pa.array([1], pa.int32()), "s": ["a"]}))
+    options = {"on-change": "changelog"} if mode == "changelog" else {}
+    stream = lakescan.table(made.location()).stream(**options, **{"monitor-interval": "10 ms"})
+    assert next(stream)["id"].to_pylist() == [1]
+    with made.update_schema() as update:
+        update.update_column("id", LongType())
+        update.add_column("new", LongType())
+    made.append(pa.table({"id": [2**40], "s": ["b"], "new": [1]}))
+    with pytest.raises(lakescan.SchemaChanged, match=r"'id' of type long, which is int in the read schema. Restart"):
+        next(stream)
+    after = lakescan.table(made.location()).stream(start=stream.offset, wait=False, **options)
+    assert [row["id"] for batch in after for row in batch.to_pylist()] == [2**40]
+
+
+def test_columns_that_became_wider_before_are_read_with_their_type_now(table: Any) -> None:
+    made = table.catalog.create_table("n.wide", pa.schema({"id": pa.int32()}))
+    made.append(pa.table({"id": pa.array([1], pa.int32())}))
+    with made.update_schema() as update:
+        update.update_column("id", LongType())
+    made.append(pa.table({"id": [2**40]}))
+    assert rows(made, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT") == [1, 2**40]

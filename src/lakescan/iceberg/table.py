@@ -31,7 +31,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Tabl
 from lakescan.iceberg.metadata_facts import metadata_facts
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
-from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
+from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point, with_obstacles
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.iceberg.scan.states import CommitFiles, IcebergState, LiveFiles
 from lakescan.planning.candidates import Candidates
@@ -173,7 +173,8 @@ class IcebergTable:
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
         """The commits of a branch after a given snapshot, oldest first."""
-        return map(as_commit, lineage(self.metadata, self._head(request.branch), request.after))
+        line = lineage(self.metadata, self._head(request.branch), request.after)
+        return with_obstacles(map(as_commit, line), self.metadata, snapshot.schema)
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
         """The snapshot with the files of an increment instead of its own."""

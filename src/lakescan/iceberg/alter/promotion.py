@@ -10,15 +10,14 @@ from lakescan.common import types as t
 from lakescan.common.timestamps import EPOCH
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.partition_spec import PartitionField
+from lakescan.iceberg.metadata.wider_types import FROM_DATE, widens
 
 _NARROW = (t.BYTE, t.SHORT)  # Iceberg has no narrower integers than INT
-_PLAIN: dict[t.Type, tuple[t.Type, ...]] = {t.INT: (t.LONG,), t.FLOAT: (t.DOUBLE,)}
 _WIDER: dict[t.Type, str] = {
     t.INT: "long",
     t.FLOAT: "double",
     t.DATE: "timestamp without a zone (format version 3)",
 }
-_FROM_DATE = (t.Timestamp("us", zoned=False), t.Timestamp("ns", zoned=False))
 _SAME_DAYS = ("year", "month", "day", "void")  # transforms with the same value for a date and its midnight
 
 
@@ -49,12 +48,12 @@ def promoted(column: t.Field, kind: t.Type, path: str, version: int, partitions:
             f"the type of {path}, {column.type}, cannot become {kind}: change members one by one, such as "
             f"{path}.{'element' if isinstance(column.type, t.ListOf) else 'name'}"
         )
-    if not _widens(column.type, kind):
+    if not widens(column.type, kind):
         raise InvalidOption(
             f"the type of {path}, {column.type}, cannot become {kind}: rows that are there would lose values, or could "
             f"not be read. {_instead(column.type)}"
         )
-    if (column.type == t.UNKNOWN or kind in _FROM_DATE) and version < 3:
+    if (column.type == t.UNKNOWN or kind in FROM_DATE) and version < 3:
         raise InvalidOption(
             f"the type of {path}, {column.type}, cannot become {kind} before format version 3: set 'format-version'='3'"
         )
@@ -72,12 +71,6 @@ def promoted(column: t.Field, kind: t.Type, path: str, version: int, partitions:
             write_default=_midnight(column.write_default, kind),
         )
     return replace(column, type=kind)
-
-
-def _widens(old: t.Type, new: t.Type) -> bool:
-    if isinstance(old, t.Decimal) and isinstance(new, t.Decimal):
-        return new.scale == old.scale and new.precision >= old.precision
-    return old == t.UNKNOWN or new in _PLAIN.get(old, ()) or (old == t.DATE and new in _FROM_DATE)
 
 
 def _instead(old: t.Type) -> str:

@@ -13,6 +13,7 @@ from lakescan.expressions.predicate import TRUE, leaves
 from lakescan.formats.increments import BEFORE, Commit, CommitChange, Increment, Offset, by_lower_bound, rows_of
 from lakescan.formats.table_format import FileRequest, Start
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.metadata.wider_types import too_wide
 from lakescan.iceberg.scan.changelog import Changelog
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
@@ -102,6 +103,19 @@ def as_commit(snapshot: IcebergSnapshot) -> Commit:
         size=snapshot.count("added-files-size"),
         summary=snapshot.summary,
     )
+
+
+def with_obstacles(commits: Iterable[Commit], metadata: TableMetadata, schema: Schema) -> Iterator[Commit]:
+    """The commits; those that were written with wider columns than `schema` has cannot be read with it."""
+    known: dict[int | None, str | None] = {}
+    for commit in commits:
+        written = metadata.snapshots[commit.id].schema_id
+        if written not in known:
+            found = None if written is None else metadata.schemas.get(written)
+            known[written] = None if found is None else too_wide(found, schema)
+        problem = known[written]
+        has_rows = commit.change != CommitChange.NOTHING
+        yield replace(commit, obstacle=f"its schema has {problem}") if problem and has_rows else commit
 
 
 class IncrementFiles:
