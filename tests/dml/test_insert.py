@@ -290,9 +290,26 @@ def test_schema_evolution_adds_columns(lake: Path, name: str) -> None:
     assert rows() == [(1, "x", None), (3, None, 2)]
 
 
-def test_structs_are_matched_by_the_names_of_their_members(lake: Path) -> None:
+@pytest.mark.parametrize("form", ["{0}", "ARRAY<{0}>", "MAP<STRING, {0}>", "STRUCT<inner: {0}>"])
+def test_members_of_structs_in_another_order_need_by_name(lake: Path, form: str) -> None:
+    """By place, Iceberg on Spark stores 1 in the first member, whatever its name is."""
+    value = "named_struct('b', 1, 'a', 2)"
+    inside = {"A": f"array({value})", "M": f"map('k', {value})", "S": f"named_struct('inner', {value})"}
+    given = inside.get(form[0], value)
+    made(f"id INT, s {form.format('STRUCT<a: INT, b: INT>')}")
+    for text in (f"SELECT 1, {given} AS s", f"VALUES (1, {given})"):
+        with pytest.raises(SchemaMismatch, match="has the members a, b, and its value b, a"):
+            lakescan.sql(f"INSERT INTO ins.db.t {text}")
+    with pytest.raises(SchemaMismatch, match="BY NAME"):
+        lakescan.sql(f"INSERT INTO ins.db.t (id, s) SELECT 1, {given}")
+    assert rows() == []
+    lakescan.sql(f"INSERT INTO ins.db.t BY NAME SELECT {given} AS s, 1 AS id")
+    assert "{'a': 2, 'b': 1}" in str(rows())
+
+
+def test_members_of_structs_in_the_columns_order_are_stored_by_place(lake: Path) -> None:
     made("id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<BIGINT>")
-    lakescan.sql("INSERT INTO ins.db.t SELECT 1, named_struct('b', 'x', 'a', 1), array(1, 2)")
+    lakescan.sql("INSERT INTO ins.db.t SELECT 1, named_struct('A', 1, 'b', 'x'), array(1, 2)")
     assert rows() == [(1, {"a": 1, "b": "x"}, [1, 2])]
 
 

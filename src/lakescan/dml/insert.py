@@ -128,6 +128,8 @@ class Insertion:
         for n, (column, (name, kind)) in enumerate(zip(self._matched(found), found, strict=True)):
             if n in left_out:
                 continue
+            if column is not None and self.listed is not None:
+                _check_members(column.name, kind, column.type)
             text = quoted(f"c{n}")
             outputs.append(
                 Output(name, text) if column is None else Output(column.name, assigned(text, kind, column, ansi=ansi))
@@ -241,3 +243,30 @@ def insert(
         return one.write(ArrowRows(reader.schema, reader), outputs, value_of, reads_target=reads_target)
 
     return inserted(statement, changed_table(statement.target, within, frames, text), args, written)
+
+
+def _check_members(path: str, found: t.Type, kind: t.Type) -> None:
+    """Refuse members of structs in another order than the column's.
+
+    Columns are matched by place here, and Spark matches members by place, too, Delta sometimes by name: the writer
+    matches them by name, so only the same order means the same to all.
+    """
+    match found, kind:
+        case t.Struct(), t.Struct():
+            places = {each.name.lower(): n for n, each in enumerate(kind.fields)}
+            order = [places[each.name.lower()] for each in found.fields if each.name.lower() in places]
+            if order != sorted(order):
+                theirs, ours = (", ".join(each.name for each in of.fields) for of in (found, kind))
+                raise SchemaMismatch(
+                    f"column {path!r} has the members {ours}, and its value {theirs}. INSERT matches by place: give "
+                    "them in the column's order, or match them by name, INSERT INTO table BY NAME"
+                )
+            by_name = {each.name.lower(): each.type for each in kind.fields}
+            for each in found.fields:
+                if (inner := by_name.get(each.name.lower())) is not None:
+                    _check_members(f"{path}.{each.name}", each.type, inner)
+        case t.ListOf(), t.ListOf():
+            _check_members(f"{path}.element", found.element.type, kind.element.type)
+        case t.MapOf(), t.MapOf():
+            _check_members(f"{path}.key", found.key.type, kind.key.type)
+            _check_members(f"{path}.value", found.value.type, kind.value.type)
