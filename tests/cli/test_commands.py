@@ -94,6 +94,12 @@ def test_branches_and_tags_are_made_moved_and_dropped(table: lakescan.Table) -> 
     assert (list(now().branches), list(now().tags)) == (["main"], [])
 
 
+def test_branches_of_a_delta_table_are_refused_by_name(local: lakescan.Catalog) -> None:
+    local.create_table("db.d", "id BIGINT", format="delta")
+    with pytest.raises(lakescan.UnsupportedFeature, match="branches and tags of the delta table"):
+        run("refs", "local.db.d")
+
+
 def test_a_table_goes_back_and_forth(table: lakescan.Table) -> None:
     first, last = table.history()["snapshot_id"].to_pylist()
     assert run("rollback", NAME, "--version", str(first)) == f"main: snapshot {last} -> {first}"

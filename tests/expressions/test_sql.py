@@ -152,3 +152,10 @@ def test_a_pattern_is_a_text_or_null() -> None:
         assert parse_filter(text) == SqlCondition(text)
     with pytest.raises(InvalidFilter):
         parse_filter("a like '1' escape null")
+
+
+@pytest.mark.parametrize("text", ["", "id ="])
+def test_a_filter_that_is_not_complete_is_told_in_words(text: str) -> None:
+    with pytest.raises(InvalidFilter) as error:
+        parse_column_tests(text)
+    assert "<class" not in str(error.value)

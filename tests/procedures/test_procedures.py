@@ -311,3 +311,9 @@ def test_all_of_icebergs_procedures_are_known() -> None:
         "set_current_snapshot",
         "snapshot",
     ]
+
+
+def test_rewriting_files_of_a_delta_table_is_refused_by_name(local: lakescan.Catalog, call: Called) -> None:
+    local.create_table("db.d", "id BIGINT", format="delta")
+    with pytest.raises(UnsupportedFeature, match=r"rewrite_data_files of the delta table .*OPTIMIZE"):
+        call("rewrite_data_files", "db.d")

@@ -12,7 +12,7 @@ import lakescan
 from lakescan.cli.output import print_result, print_rows
 from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, Timestamp, Version, command, storage_options
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 
 app = Section("States of tables")
 
@@ -54,7 +54,12 @@ def snapshots(path: TablePath) -> None:
 @command(app, "refs")
 def refs(path: TablePath) -> None:
     """List the branches and tags of an Iceberg table."""
-    print_rows(_open(path).inspect("refs"))
+    opened = _open(path)
+    if "refs" not in opened.metadata_tables:
+        raise UnsupportedFeature(
+            f"branches and tags of the {opened.format} table {path}", "`lakescan history` lists its versions."
+        )
+    print_rows(opened.inspect("refs"))
 
 
 @command(app, "ancestors")

@@ -81,7 +81,9 @@ def parse_column_tests(text: str) -> Predicate:
     try:
         tree = sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
-        raise InvalidFilter(f"cannot parse the filter {text!r}: {error}") from error
+        # With no token that is wrong, the parser names its own class of what was expected.
+        why = "it is empty or not complete" if "<class" in str(error) else str(error)
+        raise InvalidFilter(f"cannot parse the filter {text!r}: {why}") from error
     except RecursionError:
         raise _too_deep(text) from None
     try:

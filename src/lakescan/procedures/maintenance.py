@@ -82,6 +82,10 @@ def _remove_orphan_files(call: Call) -> list[Row]:
 
 def _rewrite_data_files(call: Call) -> list[Row]:
     table, options = call.table, dict(call["options"] or {})
+    if "snapshots" not in table.metadata_tables:
+        raise UnsupportedFeature(
+            f"rewrite_data_files of the {table.format} table {table.name}", "Use OPTIMIZE, or Table.compact()."
+        )
     arranged = _arranged(call["strategy"], call["sort_order"])
     if call["branch"] is not None:
         arranged["branch"] = call["branch"]
