@@ -1,4 +1,4 @@
-"""Record batches that may have rows but no columns, for scans that only count."""
+"""Record batches: with rows but no columns, for scans that only count; with columns that are still dictionaries."""
 
 from __future__ import annotations
 
@@ -10,3 +10,17 @@ def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordB
     if not arrays:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def as_encoded(schema: pa.Schema, arrays: list[pa.Array]) -> pa.Schema:
+    """The schema with the types of arrays, of which some may be dictionary arrays."""
+    return pa.schema([field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)])
+
+
+def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with this schema: columns that are dictionary arrays are decoded where the schema has their values."""
+    arrays = [
+        column if column.type == field.type else column.dictionary_decode()
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return batch_of(arrays, schema, batch.num_rows)

@@ -16,7 +16,7 @@ from lakescan.common.metadata_columns import DELETED
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.selection import Selection, columns_read
 from lakescan.expressions.predicate import Predicate, fields_read
-from lakescan.reading.batches import batch_of
+from lakescan.reading.batches import as_encoded, batch_of
 from lakescan.storage import Storage
 from lakescan.storage.locations import Places
 
@@ -52,14 +52,24 @@ class ReadContext:
 
         Structs have only the members that are needed.
         """
-        ids = fields_read(residual) | {i for i in compared if i in self.table_schema.by_id}
         paths = [each.path for each in self.selection.columns]
-        paths += [self.table_schema.struct_path(i) for i in sorted(ids)]
+        paths += self._tested(residual, compared)
         paths += [(DELETED,)] if self.keeps_deleted else []
         return Schema(columns_read(paths), self.selection.schema_id)
 
+    def tested_columns(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
+        """The columns, and members of structs, needed by `residual` or by the fields that deletes compare."""
+        return Schema(columns_read(self._tested(residual, compared)), self.selection.schema_id)
+
+    def _tested(self, residual: Predicate, compared: Iterable[int]) -> list[tuple[t.Field, ...]]:
+        ids = fields_read(residual) | {i for i in compared if i in self.table_schema.by_id}
+        return [self.table_schema.struct_path(i) for i in sorted(ids)]
+
     def selected(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:
-        """The output columns of a batch of `columns` (see `columns_for`); a member is null where its struct is."""
+        """The output columns of a batch of `columns` (see `columns_for`), which may be dictionary arrays.
+
+        A member is null where its struct is.
+        """
         if self.selection.is_plain:
             return batch.select(range(len(self.selection.columns)))
         return selected_columns(batch, columns, self.selection)
@@ -77,4 +87,4 @@ def selected_columns(batch: pa.RecordBatch, columns: Schema, selection: Selectio
             index = next(i for i, f in enumerate(within.type.fields) if f.id == member.id)
             array, within = pc.struct_field(array, [index]), within.type.fields[index]
         arrays.append(array)
-    return batch_of(arrays, selection.output.arrow(), batch.num_rows)
+    return batch_of(arrays, as_encoded(selection.output.arrow(), arrays), batch.num_rows)

@@ -55,19 +55,42 @@ class Projection:
         """The indices of the file's top-level columns to read."""
         return tuple(field.index for field in self.read)
 
-    def apply(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Convert a batch that has exactly the columns and members of `read` to the table's columns."""
+    def apply(self, batch: pa.RecordBatch, *, encoded: bool = False) -> list[pa.Array]:
+        """Convert a batch that has exactly the columns and members of `read` to the table's columns.
+
+        With `encoded`, columns that need only be decoded for it may stay dictionary arrays.
+        """
+        rows = batch.num_rows
         return [
-            _missing(s, batch.num_rows) if s.child is None else _convert(batch.column(s.child), s) for s in self.sources
+            _missing(s, rows) if s.child is None else _column(batch.column(s.child), s, encoded) for s in self.sources
         ]
 
     def leaf_of(self, field_id: int, fields: tuple[FileField, ...]) -> tuple[int, FileField] | None:
-        """The leaf column and file field of a top-level field of atomic type; None if the file lacks it."""
-        for source in self.sources:
-            if source.target.id == field_id and source.child is not None and not source.children:
-                column = self.read[source.child].index
-                return sum(f.leaves for f in fields[:column]), fields[column]
-        return None
+        """The leaf column and file field of a field of atomic type, which may be a member of structs.
+
+        None if the file lacks it, or it is inside a list or map.
+        """
+        return _leaf_of(field_id, self.sources, self.read, fields, 0)
+
+
+def _leaf_of(
+    field_id: int, sources: Iterable[Source], read: tuple[FileField, ...], fields: tuple[FileField, ...], start: int
+) -> tuple[int, FileField] | None:
+    """`Projection.leaf_of` among siblings; `start` is the first leaf of `fields`."""
+    for source in sources:
+        if source.child is None:
+            continue
+        index = read[source.child].index
+        first = start + sum(field.leaves for field in fields[:index])
+        whole = fields[index]
+        if not source.children:
+            if source.target.id == field_id and not whole.children:
+                return first, whole
+        elif pa.types.is_struct(whole.type):
+            found = _leaf_of(field_id, source.children, read[source.child].children, whole.children, first)
+            if found is not None:
+                return found
+    return None
 
 
 def resolve(
@@ -198,6 +221,12 @@ def _missing(source: Source, rows: int) -> pa.Array:
         members = [_missing(Source(f, None), rows) for f in kind.fields]
         return pa.StructArray.from_arrays(members, fields=[f.arrow() for f in kind.fields])
     return pa.repeat(pa.scalar(default, kind.arrow()), rows)
+
+
+def _column(array: pa.Array, source: Source, encoded: bool) -> pa.Array:
+    kind = array.type
+    is_encoded = encoded and pa.types.is_dictionary(kind) and not source.target.pad
+    return array if is_encoded and kind.value_type == source.target.type.arrow() else _convert(array, source)
 
 
 def _convert(array: pa.Array, source: Source) -> pa.Array:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.metadata_columns import DELETED
-from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import FALSE, TRUE
+from lakescan.common.schema import Schema
+from lakescan.expressions.evaluate import Columns, columns_of, keep
+from lakescan.expressions.predicate import FALSE, TRUE, Predicate
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
+from lakescan.reading.batches import decoded
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.deletes.positions import DeleteLoader, RowSelection
-from lakescan.reading.row_batches import row_batches
+from lakescan.reading.parquet.file import ParquetData
+from lakescan.reading.row_batches import TaskRows, opened_rows
+from lakescan.reading.tested_first import TestedFirst
 
 
 def read_group(
@@ -37,20 +42,80 @@ def read_group(
 def _read_task(
     task: FileScanTask, context: ReadContext, positions: DeleteLoader, equality: EqualityDeletes
 ) -> Iterator[pa.RecordBatch]:
-    residual = context.residuals[task.residual]
-    columns = context.columns_for(residual, equality.columns_of(task))
-    selection: RowSelection | None = None
-    for first, full in row_batches(task, context, columns, residual):
-        rows, values = full.num_rows, columns_of(full, columns)
-        if selection is None:
-            selection = positions.selection(task.path, task.by_position, task.same_place, task.record_count)
-        deleted, kept_rows = (equality.hits(task, first, values, rows, kept=kept) for kept in (False, True))
-        live = _all_of([selection.live_rows(first, rows, kept_rows), None if deleted is None else pa.array(~deleted)])
+    residual, compared = context.residuals[task.residual], equality.columns_of(task)
+    columns = context.columns_for(residual, compared)
+    keep_rows = _Keep(task, positions, equality, residual)
+    with opened_rows(task, context, columns, residual) as rows:
         if DELETED in columns.fields:
-            full, live = _mark_deleted(full, columns.fields.index(DELETED), live), None
-            values = columns_of(full, columns)
-        matched = None if residual == TRUE else keep(residual, values, rows, among=live)
-        yield from _filtered(context.selected(full, columns), _all_of([live, matched]))
+            batches = _with_deleted(rows, columns, keep_rows)
+        elif residual != TRUE and isinstance(rows.data, ParquetData):
+            batches = TestedFirst(
+                rows, rows.data, columns, context.tested_columns(residual, compared), keep_rows
+            ).batches()
+        else:
+            batches = _kept(rows, columns, keep_rows)
+        schema = context.output.arrow()
+        for batch in batches:
+            if batch.num_rows:
+                yield decoded(context.selected(batch, columns), schema)
+
+
+@dataclass
+class _Keep:
+    """Tells which rows of a task's batches are left by its deletes, and by its residual."""
+
+    task: FileScanTask
+    positions: DeleteLoader
+    equality: EqualityDeletes
+    residual: Predicate
+
+    @cached_property
+    def selection(self) -> RowSelection:
+        task = self.task
+        return self.positions.selection(task.path, task.by_position, task.same_place, task.record_count)
+
+    def live(self, first: int, values: Columns, rows: int) -> pa.Array | None:
+        """The mask of rows that are not deleted, None if none is; the first row is at position `first` of the file."""
+        deleted, kept = (self.equality.hits(self.task, first, values, rows, kept=each) for each in (False, True))
+        return _all_of([self.selection.live_rows(first, rows, kept), None if deleted is None else pa.array(~deleted)])
+
+    def matching(self, values: Columns, rows: int, live: pa.Array | None) -> pa.Array | None:
+        """The mask of rows that the residual keeps, None if it is true; it is evaluated among live rows."""
+        return None if self.residual == TRUE else keep(self.residual, values, rows, among=live)
+
+    def __call__(self, first: int, batch: pa.RecordBatch, columns: Schema) -> pa.Array | None:
+        """The mask of rows of a batch that are kept, None for all of them."""
+        values = _values(batch, columns)
+        live = self.live(first, values, batch.num_rows)
+        return _all_of([live, self.matching(values, batch.num_rows, live)])
+
+
+def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
+    """Access by field id to a batch, whose dictionary arrays are decoded."""
+    stored = columns_of(batch, columns)
+
+    def column(field_id: int) -> pa.Array:
+        values = stored(field_id)
+        return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+    return column
+
+
+def _kept(rows: TaskRows, columns: Schema, keep_rows: _Keep) -> Iterator[pa.RecordBatch]:
+    """Read all columns together; drop rows before texts are decoded."""
+    for first, batch in rows.batches(columns, encoded=True):
+        mask = keep_rows(first, batch, columns)
+        yield batch if mask is None else batch.filter(mask)
+
+
+def _with_deleted(rows: TaskRows, columns: Schema, keep_rows: _Keep) -> Iterator[pa.RecordBatch]:
+    """Read all columns, deleted rows, too, which the column `_deleted` marks."""
+    place = columns.fields.index(DELETED)
+    for first, batch in rows.batches(columns):
+        live = keep_rows.live(first, _values(batch, columns), batch.num_rows)
+        marked = _mark_deleted(batch, place, live)
+        mask = keep_rows.matching(_values(marked, columns), batch.num_rows, None)
+        yield marked if mask is None else marked.filter(mask)
 
 
 def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:
@@ -61,10 +126,3 @@ def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> p
 def _all_of(masks: list[pa.Array | None]) -> pa.Array | None:
     present = [m for m in masks if m is not None]
     return reduce(pc.and_, present) if present else None
-
-
-def _filtered(batch: pa.RecordBatch, mask: pa.Array | None) -> Iterator[pa.RecordBatch]:
-    """Filter a batch; yield it unless it becomes empty."""
-    result = batch if mask is None else batch.filter(mask)
-    if result.num_rows:
-        yield result

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -11,24 +13,61 @@ from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.task_groups import FileScanTask
-from lakescan.reading.batches import batch_of
+from lakescan.reading.batches import as_encoded, batch_of
 from lakescan.reading.context import ReadContext
-from lakescan.reading.data_file import open_data_file
+from lakescan.reading.data_file import DataFile, open_data_file
 from lakescan.reading.decoding import decoding
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_metadata import metadata_values
 from lakescan.storage.faults import shown
 
 
-def row_batches(
-    task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of these columns, each with the file position of its first row.
+@dataclass(frozen=True)
+class TaskRows:
+    """The rows of an open task, before deletes and residual.
 
-    Row groups whose statistics rule out `residual` are pruned. Raises `CorruptData` if the file cannot be decoded, or
-    its row count differs from its footer's or the table metadata's.
+    `chunks` are the row groups, stripes or blocks to read, in file order; `fields` are the file's columns.
+    """
+
+    data: DataFile
+    task: FileScanTask
+    context: ReadContext
+    fields: tuple[FileField, ...]
+    chunks: list[int]
+
+    def batches(
+        self, columns: Schema, chunks: list[int] | None = None, *, encoded: bool = False
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of these columns, each with the file position of its first row; of all chunks, or of these.
+
+        With `encoded`, columns of the output may be dictionary arrays of their type: `decoded` decodes them.
+        """
+        chunks = self.chunks if chunks is None else chunks
+        if not chunks:
+            return
+        projection = resolve(self.fields, columns, self.context.matching, self.task.constants)
+        schema, end = columns.arrow(), 0
+        for first, batch in self.data.batches(chunks, projection, self.context.batch_size):
+            end = first + batch.num_rows
+            filled = [
+                metadata_values(field, array, self.task, first) if field.id in RESERVED_IDS else array
+                for field, array in zip(columns.fields, projection.apply(batch, encoded=encoded), strict=True)
+            ]
+            yield first, batch_of(filled, as_encoded(schema, filled) if encoded else schema, batch.num_rows)
+        if self.data.rows is None:
+            check_rows(self.task.path, end, self.task.record_count)
+
+
+@contextmanager
+def opened_rows(
+    task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
+) -> Iterator[TaskRows]:
+    """Open a task's file: those of its row groups that statistics do not rule out by `residual`.
+
+    `columns` include those of `residual`. Raises `CorruptData` if the file cannot be decoded, also while its rows are
+    read, or its row count differs from its footer's or the table metadata's.
     """
     opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata, verify=context.verify)
     with opened as data, decoding(task.path, "its rows"):
@@ -36,22 +75,19 @@ def row_batches(
         if context.matching.legacy_calendar and isinstance(data, ParquetData):
             data = data.as_spark_reads()
         fields = read_fields(data.schema, context.matching)
-        projection = resolve(fields, columns, context.matching, task.constants)
         chunks = data.chunks(task.start, task.stop)
         if residual != TRUE and isinstance(data, ParquetData):
+            projection = resolve(fields, columns, context.matching, task.constants)
             chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
-        if not chunks:
-            return
-        end = 0
-        for first, batch in data.batches(chunks, projection, context.batch_size):
-            end = first + batch.num_rows
-            filled = [
-                metadata_values(field, array, task, first) if field.id in RESERVED_IDS else array
-                for field, array in zip(columns.fields, projection.apply(batch), strict=True)
-            ]
-            yield first, batch_of(filled, columns.arrow(), batch.num_rows)
-        if data.rows is None:
-            check_rows(task.path, end, task.record_count)
+        yield TaskRows(data, task, context, fields, chunks)
+
+
+def row_batches(
+    task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of these columns of a task, each with the file position of its first row; see `opened_rows`."""
+    with opened_rows(task, context, columns, residual) as rows:
+        yield from rows.batches(columns)
 
 
 def check_rows(path: str, rows: int | None, recorded: int | None) -> None:

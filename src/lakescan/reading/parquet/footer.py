@@ -22,6 +22,7 @@ from lakescan.reading.parquet import thrift
 from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
 from lakescan.storage.faults import read_whole, shown
 
+_MOST_CHUNKS = 4_096  # each is stepped over in Python to look for encodings
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _TAIL = 64 * 2**10  # bytes read in the first request: enough for most footers
 _DO = "The file is damaged: restore it, or write its rows again."
@@ -30,7 +31,9 @@ _DO = "The file is damaged: restore it, or write its rows again."
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
 _COLUMNS = 1
 _METADATA = 3
-_TYPE, _DATA_PAGE, _DICTIONARY_PAGE, _STATISTICS = 1, 9, 11, 12
+_TYPE, _DATA_PAGE, _DICTIONARY_PAGE, _STATISTICS, _ENCODINGS = 1, 9, 11, 12, 13
+_PAGE, _ENCODING, _PAGES_OF = 1, 2, 3
+_DATA_PAGES, _BY_DICTIONARY = (0, 3), (2, 8)
 _OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6
 
 _Fields = dict[int, Any]
@@ -100,11 +103,23 @@ class Footer:
         groups = self._chunks(wanted)
         return {leaf: [_statistics(g.get(leaf, {}), leaf in self._ordered) for g in groups] for leaf in wanted}
 
-    def _chunks(self, leaves: frozenset[int]) -> list[dict[int, _Fields]]:
+    def dictionary_encoded(self, leaves: Iterable[int]) -> frozenset[int]:
+        """Those of these leaf columns whose data pages all are indices of dictionaries, as the footer says.
+
+        None is if the footer does not count its pages by encoding, is encrypted, or has very many column chunks.
+        """
+        wanted = frozenset(leaves)
+        chunks = self.metadata.num_row_groups * self.metadata.num_columns
+        if self.data is None or not wanted or chunks > _MOST_CHUNKS:
+            return frozenset()
+        groups = self._chunks(wanted, _with_encodings)
+        return frozenset(leaf for leaf in wanted if all(_by_dictionary(g.get(leaf, {})) for g in groups))
+
+    def _chunks(self, leaves: frozenset[int], of_leaves: thrift.Reader | None = None) -> list[dict[int, _Fields]]:
         """For each row group, the column metadata of its first leaf and of these leaves, by leaf."""
 
         def column(data: bytes, at: int, leaf: int) -> tuple[_Fields, int]:
-            metadata = _with_statistics if leaf in leaves else _without_statistics
+            metadata = (of_leaves or _with_statistics) if leaf in leaves else _without_statistics
             chunk, at = thrift.struct(data, at, {_METADATA: metadata})
             return chunk.get(_METADATA, {}), at
 
@@ -202,6 +217,11 @@ def _statistics(chunk: _Fields, ordered: bool) -> ChunkStatistics:
     return ChunkStatistics(kind, lower, upper, stats.get(_NULL_COUNT), ordered)
 
 
+def _by_dictionary(chunk: _Fields) -> bool:
+    pages = [each for each in chunk.get(_ENCODINGS, ()) if each.get(_PAGE) in _DATA_PAGES and each.get(_PAGES_OF)]
+    return bool(pages) and all(each.get(_ENCODING) in _BY_DICTIONARY for each in pages)
+
+
 def _present(data: bytes, at: int, kind: int) -> tuple[bool, int]:
     return True, thrift.skipped(data, at, kind)
 
@@ -209,6 +229,15 @@ def _present(data: bytes, at: int, kind: int) -> tuple[bool, int]:
 def _read_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     bounds = dict.fromkeys((_OLD_MAX, _OLD_MIN, _MAX, _MIN), thrift.binary)
     return thrift.struct(data, at, {**bounds, _NULL_COUNT: thrift.integer})
+
+
+def _read_encodings(data: bytes, at: int, kind: int) -> tuple[list[_Fields], int]:
+    count, _, at = thrift.head_of_list(data, at)
+    pages = []
+    for _ in range(count):
+        each, at = thrift.struct(data, at, dict.fromkeys((_PAGE, _ENCODING, _PAGES_OF), thrift.integer))
+        pages.append(each)
+    return pages, at
 
 
 _PAGES: Mapping[int, thrift.Reader] = dict.fromkeys((_TYPE, _DATA_PAGE, _DICTIONARY_PAGE), thrift.integer)
@@ -221,3 +250,7 @@ def _without_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
 
 def _with_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     return thrift.struct(data, at, _ALL)
+
+
+def _with_encodings(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+    return thrift.struct(data, at, {_ENCODINGS: _read_encodings})
