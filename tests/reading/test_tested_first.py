@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -148,7 +149,7 @@ conditions = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     kind=st.tuples(st.booleans(), st.booleans()),
     condition=conditions,
@@ -178,9 +179,9 @@ def read_of(path: str, condition: str) -> list[tuple[list[str], list[int]]]:
     reads = []
     own = TaskRows.batches
 
-    def noted(self: TaskRows, columns: object, chunks: list[int] | None = None, *, encoded: bool = False) -> object:
+    def noted(self: TaskRows, columns: object, chunks: list[int] | None = None, **more: Any) -> object:
         reads.append(([f.name for f in columns.fields], self.chunks if chunks is None else chunks))  # type: ignore[attr-defined]
-        return own(self, columns, chunks, encoded=encoded)  # type: ignore[arg-type]
+        return own(self, columns, chunks, **more)  # type: ignore[arg-type]
 
     with mock.patch.object(TaskRows, "batches", noted), limits(1, 10):
         lakescan.table(path).scan().where(condition).to_arrow()
@@ -220,3 +221,21 @@ def test_row_groups_are_ruled_out_by_statistics_of_members(tmp_path: Path) -> No
     )
     reads = read_of(str(tmp_path), "person.name.id between 37 and 41")
     assert {group for _, chunks in reads for group in chunks} == {3, 4}
+
+
+def test_other_columns_are_decoded_up_to_the_last_match(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(tmp_path), pa.table({"n": range(5_000), "m": range(5_000)}))
+    decoded = []
+    own = TaskRows.batches
+
+    def noted(self: TaskRows, *arguments: Any, **more: Any) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for first, batch in own(self, *arguments, **more):
+            decoded.append((batch.schema.names, first, batch.num_rows))
+            yield first, batch
+
+    with mock.patch.object(TaskRows, "batches", noted):
+        found = lakescan.table(tmp_path).scan().where("n between 40 and 43").to_arrow()
+    assert found["m"].to_pylist() == [40, 41, 42, 43]
+    assert decoded == [(["n"], 0, 5_000), (["m"], 0, 44)]

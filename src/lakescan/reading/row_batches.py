@@ -38,18 +38,25 @@ class TaskRows:
     chunks: list[int]
 
     def batches(
-        self, columns: Schema, chunks: list[int] | None = None, *, encoded: bool = False
+        self,
+        columns: Schema,
+        chunks: list[int] | None = None,
+        *,
+        encoded: bool = False,
+        most_rows: int | None = None,
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Batches of these columns, each with the file position of its first row; of all chunks, or of these.
 
-        With `encoded`, columns of the output may be dictionary arrays of their type: `decoded` decodes them.
+        With `encoded`, columns of the output may be dictionary arrays of their type: `decoded` decodes them. Batches
+        have at most `most_rows`, if that is fewer than the context's.
         """
+        size = self.context.batch_size if most_rows is None else min(self.context.batch_size, most_rows)
         chunks = self.chunks if chunks is None else chunks
         if not chunks:
             return
         projection = resolve(self.fields, columns, self.context.matching, self.task.constants)
         schema, end = columns.arrow(), 0
-        for first, batch in self.data.batches(chunks, projection, self.context.batch_size):
+        for first, batch in self.data.batches(chunks, projection, size):
             end = first + batch.num_rows
             filled = [
                 metadata_values(field, array, self.task, first) if field.id in RESERVED_IDS else array

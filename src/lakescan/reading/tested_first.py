@@ -91,10 +91,14 @@ class TestedFirst:
             return
         known = {field.id: place for place, field in enumerate(self.tested.fields) if field in self.columns.fields}
         others = Schema(tuple(f for f in self.columns.fields if f.id not in known), self.columns.id)
-        counts = np.diff(np.searchsorted(positions, self.data.footer.first_rows[piece[0] : piece[-1] + 2]))
+        first = self.data.footer.first_rows
+        counts = np.diff(np.searchsorted(positions, first[piece[0] : piece[-1] + 2]))
         groups = [group for group, count in zip(piece, counts, strict=True) if count]
         tested, done = pa.Table.from_batches(found), 0
-        for start, batch in self.rows.batches(others, groups, encoded=True):
+        needed = (
+            int(positions[-1]) + 1 - int(first[groups[0]])
+        )  # a batch is decoded as a whole: not past the last match
+        for start, batch in self.rows.batches(others, groups, encoded=True, most_rows=needed):
             stop = int(np.searchsorted(positions, start + batch.num_rows))
             if stop == done:
                 continue
