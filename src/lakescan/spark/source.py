@@ -6,6 +6,7 @@ needs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakescan.catalogs.registry import give_all
-from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
+from lakescan.catalogs.identifiers import parts_of
+from lakescan.catalogs.registry import give_all, is_known, known
+from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
@@ -129,6 +131,8 @@ class TableSource(DataSource):
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
         name = options.format if self.format_name == "lakescan" else self.format_name
+        give_all(self.catalogs)
+        check_known(options.path)
         return Sink(options.path, name, options, self.catalogs)
 
     def _target(self) -> tuple[ScanSpec, str | None]:
@@ -138,6 +142,7 @@ class TableSource(DataSource):
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
         path, name = split_metadata_name(options.path)
         give_all(self.catalogs)
+        check_known(path)
         if self.format_name != "lakescan":
             options = options.merged({"format": self.format_name})
         return open_table(path, options).scan().spec, name
@@ -225,6 +230,22 @@ class MetadataReader(DataSourceReader):
             names = self._schema.names
             for batch in self._table.read(partition.part):
                 yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
+
+
+def check_known(path: str) -> None:
+    """Raise `NoSuchCatalog` for a name whose catalog this process does not know, and that is no folder here either.
+
+    Spark's workers know the catalogs of the call of `register`. A Delta table would be made in a folder of that name.
+    """
+    parts = parts_of(path)
+    if parts is None or len(parts) < 3 or is_known(parts[0]) or os.path.exists(path):
+        return
+    raise NoSuchCatalog(
+        f"{path!r} is not the name of a table: this data source knows no catalog {parts[0]!r}."
+        f"{nearest(parts[0], known())} It knows those that were there at lakescan.spark.register(spark) "
+        f"({', '.join(known()) or 'none'}): connect the catalog by lakescan.catalog first, and call it again. A folder "
+        f"of that name is './{path}'."
+    )
 
 
 def _check_types(own: StructType, wanted: StructType) -> None:
