@@ -131,15 +131,22 @@ def test_commits_without_a_checkpoint_are_a_finding(local: lakescan.Catalog) -> 
     assert found.is_healthy
 
 
-def test_snapshots_that_expire_are_a_finding_with_the_files_that_go(local: lakescan.Catalog) -> None:
+def all_files(folder: Path) -> list[str]:
+    return [str(each) for each in folder.rglob("*") if each.is_file()]
+
+
+def test_snapshots_that_expire_are_a_finding_with_the_files_that_go(local: lakescan.Catalog, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
     appended(now(), 2).overwrite(rows((1, "a")))
     kept = now().health()
     assert (kept.expirable, kept.retained_files) == (0, 2)
     now().alter().set_properties({"history.expire.max-snapshot-age-ms": "1"}).commit()
-    told = finding(now().health(), "expire_snapshots")
-    assert (told.files, told.removes) == (2, True)
-    assert int(now().expire_snapshots()) == kept.snapshots - 1
+    told, before = finding(now().health(), "expire_snapshots"), set(all_files(tmp_path))
+    assert told.removes
+    assert int(now().expire_snapshots(clean_expired_files=True)) == kept.snapshots - 1
+    gone = before - set(all_files(tmp_path))
+    assert sum(each.endswith(".parquet") for each in gone) == 2
+    assert told.files == len(gone) > 2 + kept.snapshots - 1  # data files, manifest lists, and manifests
     assert now().health().retained_files == 0
 
 

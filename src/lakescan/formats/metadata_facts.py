@@ -43,7 +43,8 @@ class KeptStates:
 
     - `expirable`: how many expire now by the table's own properties; 0 where the format expires none by a command.
     - `files`, `bytes`: files of data and deletes that the current state has no more, as far as the metadata tells.
-    - `removable_files`, `removable_bytes`: those of them that expiry and clean-up would remove now, at most.
+    - `removable_files`: the files that expiry and clean-up would remove now, at most: those of them, and metadata.
+    - `removable_bytes`: the bytes of those of data and deletes.
     """
 
     count: int

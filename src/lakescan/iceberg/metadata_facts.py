@@ -19,6 +19,7 @@ from lakescan.write.row_deletes import DeleteLimits
 
 _REMOVED = ("deleted-data-files", "removed-delete-files")
 _REMOVED_BYTES = "removed-files-size"
+_REPLACED = "manifests-replaced"
 
 
 def metadata_facts(
@@ -59,7 +60,8 @@ def _manifests(metadata: TableMetadata, snapshot: IcebergSnapshot | None, storag
 def _kept(metadata: TableMetadata, now: datetime) -> KeptStates:
     """What snapshots keep, by their summaries: each counts the files that its parent had and it has no more.
 
-    Files that only other branches, or snapshots without summaries, have are not counted.
+    So are manifests, whose sizes summaries do not tell, and manifest lists: one for each snapshot that expires. Files
+    that only other branches, or snapshots without summaries, have are not counted, nor are statistics.
     """
     snapshots = metadata.snapshots
     if not snapshots:
@@ -71,6 +73,8 @@ def _kept(metadata: TableMetadata, now: datetime) -> KeptStates:
     removable = [each for each in line if each.parent_id in expired]
     files, size = _removed_by(line)
     removable_files, removable_bytes = _removed_by(removable)
+    lists = sum(snapshots[each].manifest_list is not None for each in expired if each in snapshots)
+    removable_files += lists + sum(each.count(_REPLACED, 0) or 0 for each in removable)
     oldest = min(each.timestamp_ms for each in snapshots.values())
     return KeptStates(len(snapshots), from_millis(oldest), len(expired), files, size, removable_files, removable_bytes)
 
