@@ -279,6 +279,24 @@ def test_what_is_not_parquet_is_refused(local: lakescan.Catalog, call: Called, t
     assert now().version is None
 
 
+@pytest.mark.parametrize(("name", "kind"), [("f.orc", "ORC"), ("f.snappy.ORC", "ORC"), ("f.avro", "Avro")])
+def test_files_of_other_formats_are_refused_by_name(
+    local: lakescan.Catalog, call: Called, tmp_path: Path, name: str, kind: str
+) -> None:
+    local.create_table("db.t", "id BIGINT")
+    written(tmp_path / "x" / "a.parquet", ids(1))
+    (tmp_path / "x" / name).write_bytes(b"of another format")
+    message = rf"adding the {kind} file .*{name}. Parquet files are taken"
+    with pytest.raises(UnsupportedFeature, match=message):
+        call("add_files", "db.t", f"`parquet`.`{tmp_path / 'x'}`")
+    with pytest.raises(UnsupportedFeature, match=message):
+        call("snapshot", f"`parquet`.`{tmp_path / 'x'}`", "db.new")
+    with pytest.raises(UnsupportedFeature, match=message):
+        lakescan.sql(f"CONVERT TO DELTA parquet.`{tmp_path / 'x'}`")
+    assert (now().version, local.list_tables("db")) == (None, ["db.t"])
+    assert sorted(each.name for each in (tmp_path / "x").iterdir()) == sorted(["a.parquet", name])
+
+
 def test_rows_of_added_files_get_ids(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT", properties={"format-version": "3"}).append(ids(0))
     call("add_files", "db.t", f"`parquet`.`{written(tmp_path / 'f.parquet', ids(1, 2))}`")

@@ -24,7 +24,7 @@ from lakescan.transaction.base import Format
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.save import saved
 from lakescan.write.foreign_columns import check_times, folder_type, merged_columns, physical_types, with_instants
-from lakescan.write.foreign_files import FolderFiles
+from lakescan.write.foreign_files import FolderFiles, check_parquet
 
 _READERS = 16  # footers that are read at once
 _NO_NANOSECONDS = "Read the files, and write their rows to a new table of format version 3."
@@ -112,5 +112,6 @@ def _columns(
             made = [with_instants(each, column, types[places[each.index] :]) for each, column in pairs]
             return location, [each for each in made if each.name.lower() not in without]
 
+    check_parquet(found.entries)
     with ThreadPoolExecutor(_READERS) as pool:
         return merged_columns(pool.map(of, sorted(each.location for each in found.entries)))

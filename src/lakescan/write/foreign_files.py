@@ -69,6 +69,18 @@ class FolderFiles:
         return replace(self, entries=[self.entries[place] for place in kept], folders=folders)
 
 
+def check_parquet(entries: Sequence[FileEntry]) -> None:
+    """Raise `UnsupportedFeature` for files whose names say that they are ORC or Avro files."""
+    names = pc.utf8_lower(pa.array([each.location for each in entries], pa.string()))
+    for ending, kind in ((".orc", "ORC"), (".avro", "Avro")):
+        at = pc.index(pc.ends_with(names, ending), True).as_py()
+        if at >= 0:
+            raise UnsupportedFeature(
+                f"adding the {kind} file {entries[at].location}",
+                "Parquet files are taken: read the others with Spark, and append their rows (Table.append).",
+            )
+
+
 def footer_bound(
     chunks: Sequence[Any],
     side: str,

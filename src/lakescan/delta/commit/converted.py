@@ -28,7 +28,7 @@ from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
 from lakescan.write.foreign_columns import check_times, merged_columns, physical_types, with_instants
-from lakescan.write.foreign_files import FolderFiles, footer_bound
+from lakescan.write.foreign_files import FolderFiles, check_parquet, footer_bound
 from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
 
 _READERS = 16  # footers that are read at once
@@ -64,6 +64,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     found = FolderFiles.under(location, storage)
     _check_partitions(found, how.partition_columns)
     names = {each.name.lower() for each in how.partition_columns}
+    check_parquet(found.entries)
     with ThreadPoolExecutor(_READERS) as pool:
         files = list(pool.map(lambda entry: _read(entry, storage, names), found.entries))
     columns = numbered((*merged_columns((each.entry.location, each.columns) for each in files), *how.partition_columns))

@@ -22,7 +22,7 @@ from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.reading.file_schema import FileField, has_ids, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.write.foreign_files import FolderFiles, footer_bound
+from lakescan.write.foreign_files import FolderFiles, check_parquet, footer_bound
 from lakescan.write.partition_key import physical
 from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
 from lakescan.write.table_writes import Key, WrittenFile
@@ -104,6 +104,7 @@ def as_data_files(
             details = {**file_metrics(columns.statistics(), properties), "spec_id": spec.id}
             return WrittenFile(entry.location, key, data.rows, data.size, details), columns.is_nameless
 
+    check_parquet(found.entries)
     with ThreadPoolExecutor(_READERS) as pool:
         files = list(pool.map(one, found.entries, keys))
     return [each for each, _ in files], any(nameless for _, nameless in files)
