@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from lakescan.catalogs.identifiers import Identifier
 from lakescan.common import types as t
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -56,6 +57,7 @@ from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, rea
 from lakescan.transaction.delta_restore import restore
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
 from lakescan.transaction.metadata_files import MetadataFiles
+from lakescan.transaction.named_errors import named_in_errors
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
     CheckpointResult,
@@ -103,7 +105,7 @@ class AddedColumns:
 
 @dataclass(frozen=True)
 class DeltaTarget:
-    """A Delta table by its folder, at the version that was opened."""
+    """A Delta table by its folder, at the version that was opened; messages have the name that a catalog gives it."""
 
     location: str
     options: WriteOptions
@@ -111,17 +113,20 @@ class DeltaTarget:
     _opened: DeltaTable
     _columns: TableDefinition | None = None  # set if an overwrite replaces the columns
     added: AddedColumns | None = None
+    identifier: Identifier | None = None
 
     @staticmethod
-    def open(location: str, options: WriteOptions, storage: Storage) -> DeltaTarget:
+    def open(
+        location: str, options: WriteOptions, storage: Storage, identifier: Identifier | None = None
+    ) -> DeltaTarget:
         """Open the newest version; raises `NotATable`, and `InvalidOption` for properties of commits."""
         check_commit_properties(options.commit_properties)
-        return DeltaTarget(location, options, storage, DeltaTable.open(location, storage))
+        return DeltaTarget(location, options, storage, DeltaTable.open(location, storage), identifier=identifier)
 
     @property
     def name(self) -> str:
-        """The table's location."""
-        return self.location
+        """The table's identifier, or its location if it was not opened by a name."""
+        return self.location if self.identifier is None else str(self.identifier)
 
     @cached_property
     def writes(self) -> DeltaWrites:
@@ -192,6 +197,7 @@ class DeltaTarget:
         """Only with partition columns: as in Delta on Spark, which ignores the mode for other tables."""
         return bool(self.writes.metadata.partition_columns)
 
+    @named_in_errors
     def check_removable(self) -> None:
         """Refuse append-only tables."""
         if self.writes.metadata.properties.append_only:
@@ -217,12 +223,14 @@ class DeltaTarget:
     def _log(self) -> LogReader:
         return LogReader(self.location, self.storage)
 
+    @named_in_errors
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append, after any number of concurrent commits."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
         added, metadata = adds(files, self.writes), marked(self.writes.metadata, files)
         self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
 
+    @named_in_errors
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
         live = live_adds(self.version, self.storage)
@@ -238,6 +246,7 @@ class DeltaTarget:
             transaction=self.options.transaction,
         )
 
+    @named_in_errors
     def replace(
         self,
         removed: Sequence[Removed],
@@ -258,6 +267,7 @@ class DeltaTarget:
             changes=change_actions(changes or (), self.writes),
         )
 
+    @named_in_errors
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
         live = self._live(removed)
@@ -288,12 +298,14 @@ class DeltaTarget:
         """Raise `UnsupportedFeature`: each data file has one vector, if any."""
         raise UnsupportedFeature("position deletes of Delta tables", "compact(purge=True) applies deletion vectors.")
 
+    @named_in_errors
     def generate(self, mode: str) -> GenerateResult:
         """Write symlink manifests of the version that was opened."""
         if mode.lower() != _GENERATED:
             raise InvalidOption(f"GENERATE {mode}: it takes {_GENERATED}.{nearest(mode, [_GENERATED])}")
         return GenerateResult(*write_symlink_manifests(self.version, self.storage))
 
+    @named_in_errors
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version."""
         return CheckpointResult(checkpoint_version(self.location, self.base_state, self.storage).version)
@@ -312,7 +324,7 @@ class DeltaTarget:
         if (new := self.added) is not None:
             if self.version.metadata != new.before:
                 raise CommitConflict(
-                    f"{self.location}: another writer changed its columns or properties meanwhile, to which this write "
+                    f"{self.name}: another writer changed its columns or properties meanwhile, to which this write "
                     f"adds {', '.join(new.names)}: repeat the write"
                 )
             metadata, protocol = metadata or new.metadata, protocol or new.protocol
@@ -332,10 +344,12 @@ class DeltaTarget:
             properties=self.options.commit_properties,
         ).commit()
 
+    @named_in_errors
     def mode_of(self, statement: Statement) -> Mode:
         """The option `row-change-mode`, else merge-on-read where the table allows deletion vectors."""
         return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
 
+    @named_in_errors
     def delete_writer(self, write_id: str) -> VectorWriter:
         """The writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
         check_vectors(self.version.protocol, self.writes.metadata, self.name)
@@ -373,6 +387,7 @@ class DeltaTarget:
     def check_appends(self) -> None:
         """Accept all tables."""
 
+    @named_in_errors
     def change(self, changes: RowChanges) -> None:
         """Commit the changes; raises `CommitConflict` if another commit changed what the statement read."""
         if changes.removed or changes.deletes:
@@ -392,6 +407,7 @@ class DeltaTarget:
             changes=actions.changes,
         )
 
+    @named_in_errors
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """The target whose commit adds the columns."""
         metadata = self.writes.metadata
@@ -417,6 +433,7 @@ class DeltaTarget:
         if self.added is not None:
             self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
 
+    @named_in_errors
     def with_schema(self, new: TableDefinition) -> DeltaTarget:
         """Replace the columns in the commit of the overwrite; partition columns and table features stay as they are."""
         metadata = self.version.metadata
@@ -436,7 +453,7 @@ class DeltaTarget:
 
     def reopened(self) -> DeltaTarget:
         """Reopen the table at its newest version; raises `CommitConflict` if another table has replaced it."""
-        now = DeltaTarget.open(self.location, self.options, self.storage).following(self._opened)
+        now = DeltaTarget.open(self.location, self.options, self.storage, self.identifier).following(self._opened)
         return replace(now, _columns=self._columns, added=self.added)
 
     @property
@@ -451,18 +468,20 @@ class DeltaTarget:
         """
         if self.rules[1:] != before[1:]:
             raise CommitConflict(
-                f"{self.location}: another writer changed its columns, properties or protocol since version "
+                f"{self.name}: another writer changed its columns, properties or protocol since version "
                 f"{before[0]}: repeat the write"
             )
 
+    @named_in_errors
     def following(self, before: TableFormat) -> DeltaTarget:
         """Return this target if it continues `before`; raise `CommitConflict` if another table has replaced it."""
         if not isinstance(before, DeltaTable) or not self._opened.continues(before):
             raise CommitConflict(
-                f"{self.location} was dropped and recreated, or replaced, since it was opened: open it again"
+                f"{self.name} was dropped and recreated, or replaced, since it was opened: open it again"
             )
         return self
 
+    @named_in_errors
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Apply the changes to the version that was opened and commit them; after a conflict, to the newest version.
 
@@ -481,6 +500,7 @@ class DeltaTarget:
                 attempts.again(self.name, error)
             target = target.reopened()
 
+    @named_in_errors
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
         """Commit the files and the metadata of an earlier version; a concurrent change of rows is a conflict.
 
@@ -522,6 +542,7 @@ class DeltaTarget:
         """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
         raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")
 
+    @named_in_errors
     def file_rules(self) -> FileRules:
         """The table's folder, and the retention of removed files; at least a day by default."""
         version, schema = self.version, self.scan.snapshot.schema

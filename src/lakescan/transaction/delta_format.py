@@ -77,7 +77,7 @@ class DeltaFormat:
         """The table in the folder."""
         from lakescan.transaction.delta import DeltaTarget
 
-        return DeltaTarget.open(location, options, storage)
+        return DeltaTarget.open(location, options, storage, name)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""

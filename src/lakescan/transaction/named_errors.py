@@ -1,0 +1,57 @@
+"""Errors about a table in a folder, told with the name by which the user opened it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from lakescan.errors import LakescanError, UnsupportedFeature
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+class Named(Protocol):
+    """A table with a location, and a name for messages, which is the location if there is no other."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def location(self) -> str:
+        """The location."""
+
+
+_Table = TypeVar("_Table", bound=Named)
+
+
+@contextmanager
+def told_by_name(name: str, location: str) -> Iterator[None]:
+    """Put a table's name in the place of its location in messages of errors; locations of its files stay."""
+    try:
+        yield
+    except LakescanError as error:
+        if name != location:
+            alone = re.compile(re.escape(location.rstrip("/")) + r"/?(?![\w/-]|\.\w)")
+            texts = [alone.sub(lambda _: name, each) if isinstance(each, str) else each for each in error.args]
+            error.args = tuple(texts)
+            if isinstance(error, UnsupportedFeature):
+                error.feature, error.detail = texts
+        raise
+
+
+def named_in_errors(
+    method: Callable[Concatenate[_Table, _Given], _Result],
+) -> Callable[Concatenate[_Table, _Given], _Result]:
+    """A method of a table whose errors have the table's name."""
+
+    @wraps(method)
+    def told(table: _Table, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        with told_by_name(table.name, table.location):
+            return method(table, *given, **named)
+
+    return told
