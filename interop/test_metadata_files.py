@@ -298,21 +298,27 @@ def test_a_snapshot_of_a_table_of_spark_is_the_jvms(jvm: Any, rest: lakescan.Cat
         own = partial(source_table, jvm)
         given = procedures.call(rest, "snapshot", ["default.source", "db.snapped_ours"], source_table=own)
         assert given.to_pylist() == [{"imported_files_count": count}]
-        found = {}
+        found, counted = {}, {}
         for name in ("db.snapped_theirs", "db.snapped_ours"):
             rows = jvm.sql(f"SELECT file FROM rest.{name}.metadata_log_entries").collect()
             whole = json.loads(Path(path_of(rows[-1][0])).read_text())
             schema = whole["schemas"][-1]["fields"]
             properties = dict(whole["properties"])
             mapping = json.loads(properties.pop("schema.name-mapping.default"))
-            columns = "file_path, partition.part, partition.day, record_count, file_size_in_bytes"
-            rows = jvm.sql(f"SELECT {columns} FROM rest.{name}.files").collect()
-            files = sorted((Path(row[0]).name, *map(str, row[1:])) for row in rows)
+            columns = "file_path, partition.part, partition.day, record_count, file_size_in_bytes, lower_bounds"
+            rows = jvm.sql(f"SELECT {columns}, upper_bounds FROM rest.{name}.files ORDER BY file_path").collect()
+            files = [tuple(map(str, row)) for row in rows]
+            counted[name] = jvm.sql(
+                f"SELECT value_counts, null_value_counts FROM rest.{name}.files ORDER BY file_path"
+            ).collect()
             marks = {key: properties[key] for key in ("gc.enabled", "snapshot")}
             found[name] = schema, whole["partition-specs"], mapping, files, marks
         theirs, ours = found.values()
         for mine, expected in zip(ours, theirs, strict=True):
             assert mine == expected
+        for mine, expected in zip(counted["db.snapped_ours"], counted["db.snapped_theirs"], strict=True):
+            for ours, theirs in zip(mine, expected, strict=True):  # times of 96 bits (3) have no statistics there
+                assert {column: count for column, count in ours.items() if column != 3} == theirs
         expected = jvm.table("spark_catalog.default.source").toArrow()
         for name in ("db.snapped_theirs", "db.snapped_ours"):
             assert differences(rest.load_table(name).to_arrow(), expected) == ""
