@@ -29,6 +29,7 @@ import lakescan
 from lakescan.common.cache import CACHE
 from lakescan.spark.native import file_facts as facts
 from lakescan.spark.native.file_facts import Places
+from lakescan.spark.native.lanes import choose_lanes
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
@@ -404,6 +405,45 @@ def test_file_names_that_hadoop_takes_for_something_else_go_through_arrow(spark,
     assert sorted(scan.to_arrow()["n"].to_pylist()) == expected
     assert sorted(row["n"] for row in scan.to_spark(spark).collect()) == expected
     assert "3 files in the Arrow lane: its path has a colon or a control character" in lakescan.spark.explain(scan)
+
+
+@pytest.mark.parametrize(("size", "count", "lane"), [(2**20, 10_001, "native"), (2**20 - 1, 10_001, "small files")])
+def test_more_than_ten_thousand_files_are_read_by_spark_unless_they_are_small(
+    tmp_path: Path, size: int, count: int, lane: str
+) -> None:
+    location = logged(tmp_path, [(f"{n}.parquet", size) for n in range(count)])
+    scan = lakescan.table(location).scan().spec
+    lanes = choose_lanes(scan, scan.plan())
+    if lane == "native":
+        assert lanes.native.all()
+    else:
+        assert not lanes.native.any()
+        assert lane in next(iter(lanes.reasons))
+
+
+def logged(folder: Path, files: list[tuple[str, int]]) -> str:
+    """A Delta table whose log names files of some sizes; there are no such files."""
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
+    schema = json.dumps({"type": "struct", "fields": [field]})
+    actions: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": "t",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    ]
+    for name, size in files:
+        add = {"path": name, "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
+        actions.append({"add": add})
+    log = folder / "_delta_log" / f"{0:020}.json"
+    log.parent.mkdir()
+    log.write_text("\n".join(map(json.dumps, actions)))
+    return str(folder)
 
 
 def test_a_limit_and_an_empty_plan(spark, numbers: Any) -> None:

@@ -33,7 +33,9 @@ _GLOB = r"[\[\]{}*?\\]"
 _COLON = r"[:\x00-\x1f\x7f]"  # Hadoop takes the text before a colon for a scheme; a URI has no control characters
 _HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
 _MOST_ROWS = 512 * 2**20  # of files with deletes: one bit per row, sent to every task
-_MOST_FILES = 10_000  # Spark looks up the status of every path before it reads
+# Spark looks up the status of every path before it reads, and keeps all of them: 0.3 ms and 1 KB of the driver a file.
+# Small files are opened quicker by Arrow, too: 100,000 files of 1 KB took 72 s there, and 188 s in Spark's reader.
+_MANY_FILES, _MOST_FILES, _SMALL = 10_000, 200_000, 2**20
 
 
 @dataclass(frozen=True)
@@ -151,14 +153,22 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
         _mask(pc.match_substring_regex(without_root(paths), _COLON)), "its path has a colon or a control character"
     )
     _deletes(scan, plan, why)
-    if (why.native.sum()) > _MOST_FILES:
+    most = _MANY_FILES if _are_small(plan, why.native) else _MOST_FILES
+    if why.native.sum() > most:
+        small = "small " if most == _MANY_FILES else ""
         why.where(
-            why.native.copy(), f"there are more than {_MOST_FILES:,} files, and Spark looks up each of them first"
+            why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
     footers = why_footers(context, paths, why.native) if context.matching.by_id else None
     if footers is not None:
         why.where(why.native.copy(), footers)
     return why.lanes()
+
+
+def _are_small(plan: ScanPlan, wanted: np.ndarray) -> bool:
+    """Whether files are smaller than 1 MB on average."""
+    sizes = pc.fill_null(plan.files["size"], 0).to_numpy()[wanted]
+    return bool(len(sizes)) and sizes.mean() < _SMALL
 
 
 class _Why:

@@ -153,7 +153,7 @@ class _NativeFiles:
         for name, value in {**_READ_OPTIONS, **more}.items():
             reader = reader.option(name, value)
         try:
-            with listing_here(self._spark, len(self._locations)):
+            with listing_here(self._spark, self._locations):
                 return reader.parquet(*self._locations)
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
