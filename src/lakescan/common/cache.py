@@ -81,6 +81,18 @@ class Cache:
                 self._end(key, own)
         return cast(T, found[0])
 
+    def find(self, key: Hashable) -> tuple[Any] | None:
+        """The value cached under `key` as a tuple of one; None if there is none."""
+        with self._lock:
+            return self._cached(key)
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        """Cache a value of so many bytes under `key`, in place of the one before."""
+        with self._lock:
+            _, before = self._entries.pop(key, ((None,), 0))
+            self._bytes -= before
+        self._keep(key, (value,), size + ENTRY)
+
     def resize(self, limit: int) -> None:
         """Set the limit in bytes, and evict entries that exceed it."""
         with self._lock:
@@ -171,6 +183,15 @@ class Kind(Generic[T]):
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value cached under `key`, else call `make` and cache its result; see `Cache.get`."""
         return CACHE.get((self.name, key), make, self._size_of)
+
+    def find(self, key: Hashable) -> T | None:
+        """The value cached under `key`; None if there is none."""
+        found = CACHE.find((self.name, key))
+        return None if found is None else cast(T, found[0])
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Cache a value under `key`, in place of the one before: for what is known of something that grows."""
+        CACHE.put((self.name, key), value, self._size_of(value))
 
 
 # Tables decoded from metadata files.

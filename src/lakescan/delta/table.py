@@ -225,8 +225,10 @@ class DeltaTable:
         names, properties = reader.reader.partition_columns, self.version_of(snapshot).metadata.properties
 
         def live(version: int) -> pa.Table:
-            key = (self._location, version, names, self.storage.identity)
-            files = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
+            segment = self._segment(version)
+            newest = (*segment.parts, *(each.entry for each in segment.commits))[-1]  # tells later tables here apart
+            key = (self._location, version, newest.size, newest.modified, names, self.storage.identity)
+            files = METADATA.get(key, lambda: self._log.live_files(segment, names, metrics))
             if reader.feed:
                 commit = next((c for c in self._end.commits if c.version == version), None)
                 files = as_inserts(files, version, self._time_of(version, commit, properties))

@@ -34,13 +34,16 @@ def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
     """Return the group number of each split; groups are numbered in the order in which they are closed.
 
     One pass with at most `lookback` comparisons per split; bins too full for even the lightest split are not compared.
+    Splits of one weight, as those of small files, fill one bin after the other.
     """
+    lightest = int(weight.min(initial=limits.FILE_SIZE))
+    if lightest > 0 and lookback > 0 and (weight == lightest).all():
+        return np.arange(len(weight)) // max(1, target // lightest)
     group: list[int] = []
     room: list[int] = []  # remaining weight of each bin
     open_bins: list[int] = []
     usable: list[int] = []  # open bins with room for the lightest split
     closed: list[int] = []
-    lightest = int(weight.min(initial=0))
     for each in weight.tolist():
         for number in usable:
             if room[number] >= each:

@@ -21,6 +21,10 @@ def kept(array: pa.Array, mask: np.ndarray) -> pa.Array:
 
 def kept_rows(table: pa.Table, mask: np.ndarray) -> pa.Table:
     """The rows for which the mask is true, chunk by chunk, so that large texts are never concatenated."""
+    if mask.all():
+        return table
+    if not mask.any():
+        return table.slice(0, 0)
     return pa.table([_kept_chunks(column, mask) for column in table.columns], schema=table.schema)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,8 +15,9 @@ from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
+from lakescan.delta.log.known_states import LIVE_FILES, KnownFiles, commits_after, is_older
 from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits, read_piece
-from lakescan.delta.log.replay import live_files
+from lakescan.delta.log.replay import continued, live_files
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment
 from lakescan.delta.log.shares import LogShares, share_count
 from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, shown, single_actions
@@ -60,6 +61,7 @@ def _size_of(version: DeltaVersion) -> int:
 
 
 _VERSIONS: Kind[DeltaVersion] = Kind("states of Delta tables", _size_of)
+_NEWEST: Kind[DeltaVersion] = Kind("newest states of Delta tables", _size_of)  # by location, of any open table
 
 
 class LogReader:
@@ -88,7 +90,33 @@ class LogReader:
         return last
 
     def _read_version(self, segment: LogSegment) -> DeltaVersion:
-        names = ("protocol", "metaData")
+        names, key = ("protocol", "metaData"), (self._location, self.storage.identity)
+        known = _NEWEST.find(key)
+        new = None if known is None else commits_after(known.segment, segment, self.storage)
+        if known is None or new is None:
+            found = self._read_whole(segment, names)
+        else:
+            newest = self._newest(reversed(new), names)
+            protocol, metadata = newest.get("protocol"), newest.get("metaData")
+            found = DeltaVersion(
+                segment,
+                known.protocol if protocol is None else Protocol.parse(protocol),
+                known.metadata if metadata is None else Metadata.parse(metadata),
+            )
+        if known is None or not is_older(segment, known.segment):
+            _NEWEST.put(key, found)
+        return found
+
+    def _newest(self, commits: Iterable[LogFile], names: tuple[str, ...]) -> dict[str, Action]:
+        """The newest actions of these names; `commits` are newest first, and no more of them are read than needed."""
+        newest: dict[str, Action] = {}
+        for commit in commits:
+            newest = {**only_actions(single_actions(self.read(commit), names)), **newest}
+            if len(newest) == len(names):
+                break
+        return newest
+
+    def _read_whole(self, segment: LogSegment, names: tuple[str, ...]) -> DeltaVersion:
         newest: dict[str, Action] = {}
         for actions in self._newest_first(segment, names):
             newest = {**only_actions(actions), **newest}
@@ -138,15 +166,34 @@ class LogReader:
         metrics: ScanMetrics,
         executor: PlanningExecutor = LOCAL,
     ) -> pa.Table:
-        """The live files of a version (see `replay.live_files`); `partition_columns` are physical names."""
+        """The live files of a version (see `replay.live_files`); `partition_columns` are physical names.
+
+        Of a version that continues the newest one known, only the commits after it are read.
+        """
         reader = ActionReader(self.storage, partition_columns)
+        key = (self._location, partition_columns, self.storage.identity)
+        known = LIVE_FILES.find(key)
+        new = None if known is None else commits_after(known.segment, segment, self.storage)
+        if known is None or new is None:
+            files = self._live_files(segment, reader, metrics, executor)
+        else:
+            parts = executor.map(partial(read_piece, reader), [LogPiece(commits=batch) for batch in batches(new)])
+            files = continued(known.files, [reader.commits(()), *parts], self._location)
+            metrics.total_data_manifests = len(segment.commits) + len(segment.parts)
+            metrics.scanned_data_manifests = len(new)
+        size = pc.sum(files["size"]).as_py() or 0
+        check_version(self._location, segment.version, files.num_rows, size, self.storage)
+        if known is None or not is_older(segment, known.segment):
+            LIVE_FILES.put(key, KnownFiles(segment, files))
+        return files
+
+    def _live_files(
+        self, segment: LogSegment, reader: ActionReader, metrics: ScanMetrics, executor: PlanningExecutor
+    ) -> pa.Table:
         pieces = self._pieces(segment, reader, metrics)
         parts = list(executor.map(partial(read_piece, reader), pieces))
         _check_adds(segment, [part for piece, part in zip(pieces, parts, strict=True) if piece.checkpoint is not None])
-        files = live_files([reader.commits(()), *parts], self._location)
-        size = pc.sum(files["size"]).as_py() or 0
-        check_version(self._location, segment.version, files.num_rows, size, self.storage)
-        return files
+        return live_files([reader.commits(()), *parts], self._location)
 
     def live_shares(
         self, segment: LogSegment, planner: ScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor

@@ -17,6 +17,7 @@ from lakescan.delta.log.kept_rows import kept_rows
 from lakescan.delta.log.text import ADVICE
 from lakescan.errors import CorruptMetadata
 
+_MOST_CHUNKS = 64  # of the live files of a log that was read again and again
 _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
 
 
@@ -28,8 +29,36 @@ def live_files(parts: list[pa.Table], location: str) -> pa.Table:
     """
     files = reconcile(parts, location)
     check_partitions(files)
+    _check_once(files, location)
+    return files
+
+
+def continued(known: pa.Table, parts: list[pa.Table], location: str) -> pa.Table:
+    """The live files of a later version: `known` are those of an earlier one, `parts` the file actions since.
+
+    Only files that these actions name are compared. Raises `CorruptMetadata`.
+    """
+    actions = located(pa.concat_tables(parts, promote_options="permissive"), location)
+    if not actions.num_rows:
+        return known
+    named = pc.is_in(
+        canonical_paths(known["path"]), value_set=canonical_paths(actions["path"]).combine_chunks()
+    ).to_numpy()
+    both = pa.concat_tables([kept_rows(known, named), actions], promote_options="permissive")
+    wins = newest(both) & both["is_add"].to_numpy()
+    changed = kept_rows(both, wins)
+    check_partitions(changed)
+    _check_once(changed, location)
+    count = named.sum()
+    stays = ~named
+    stays[named] = wins[:count]
+    files = pa.concat_tables([kept_rows(known, stays), kept_rows(actions, wins[count:])], promote_options="permissive")
+    return files.combine_chunks() if files["path"].num_chunks > _MOST_CHUNKS else files
+
+
+def _check_once(files: pa.Table, location: str) -> None:
     if not files.num_rows or not pc.any(_has_vector(files)).as_py():
-        return files
+        return
     paths = canonical_paths(files["path"].combine_chunks())
     if len(pc.unique(paths)) < len(paths):
         counts = pc.value_counts(paths)
@@ -39,7 +68,6 @@ def live_files(parts: list[pa.Table], location: str) -> pa.Table:
             f"{location}: the data file {twice} is live twice, with different deletion vectors, by "
             f"{' and '.join(places)}: a remove action is missing or damaged. {ADVICE}"
         )
-    return files
 
 
 def check_partitions(files: pa.Table) -> None:
@@ -126,6 +154,8 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
     return pc.replace_with_mask(paths, encoded, decoded)
 
 
-def canonical_paths(paths: pa.Array) -> pa.Array:
+def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Paths with the `file:` scheme removed: `file:///x`, `file:/x` and `/x` are the same file."""
+    if not pc.any(pc.starts_with(paths, "file:")).as_py():
+        return paths
     return pc.replace_substring_regex(paths, "^file:/+", "/")

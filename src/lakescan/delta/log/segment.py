@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakescan.common.cache import ENTRY, Kind
 from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.log.text import Action, parse_object
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable
@@ -106,6 +107,9 @@ def next_commits(location: str, start: int, storage: Storage) -> list[LogFile]:
     return commits[: first_gap(commits, start) - start]
 
 
+_ENDS: Kind[LogListing] = Kind("ends of Delta logs", lambda listing: ENTRY * len(listing.commits))
+
+
 @dataclass(frozen=True)
 class LogSegment:
     """The log files of one version: replaying the checkpoint, then the commits in order, yields its state."""
@@ -116,10 +120,14 @@ class LogSegment:
     commits: tuple[LogFile, ...]
 
     @property
+    def parts(self) -> tuple[FileEntry, ...]:
+        """The files of the checkpoint."""
+        return self.checkpoint.parts if self.checkpoint is not None else ()
+
+    @property
     def size(self) -> int:
         """The total bytes of the files, without a checkpoint's sidecars."""
-        parts = self.checkpoint.parts if self.checkpoint is not None else ()
-        return sum(part.size for part in parts) + sum(commit.entry.size for commit in self.commits)
+        return sum(part.size for part in self.parts) + sum(commit.entry.size for commit in self.commits)
 
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
@@ -127,12 +135,31 @@ def end_of_log(location: str, storage: Storage) -> LogListing | None:
     checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
     if checkpoint is None:
         return None
-    commits = commits_from(location, checkpoint.version, storage, most=_MOST_LOOKED_UP)
+    commits = _known_and_newer(location, checkpoint, storage)
+    if commits is None:
+        commits = commits_from(location, checkpoint.version, storage, most=_MOST_LOOKED_UP)
     if len(commits) > _MOST_LOOKED_UP:
         return None
     after = [c for c in commits if c.version > checkpoint.version]
-    is_contiguous = first_gap(after, checkpoint.version + 1) == checkpoint.version + 1 + len(after)
-    return LogListing(location, tuple(commits), (checkpoint,)) if is_contiguous else None
+    if first_gap(after, checkpoint.version + 1) != checkpoint.version + 1 + len(after):
+        return None
+    listing = LogListing(location, tuple(commits), (checkpoint,))
+    _ENDS.put((location, storage.identity), listing)
+    return listing
+
+
+def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) -> list[LogFile] | None:
+    """The commits since a checkpoint, of which those that this process knows are not looked up; None if it knows none.
+
+    The last one known has to be the same file still: another table in the folder has written another.
+    """
+    known = _ENDS.find((location, storage.identity))
+    if known is None or known.checkpoints != (checkpoint,) or not known.commits:
+        return None
+    last = known.commits[-1]
+    newer = commits_from(location, last.version, storage, most=_MOST_LOOKED_UP)
+    is_there = newer[:1] == [last] and last.entry.modified is not None
+    return [*known.commits[:-1], *newer] if is_there else None
 
 
 def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
@@ -186,6 +213,14 @@ def _if_all_exist(names: list[str], folder: str, storage: Storage) -> tuple[File
     """These files of a log; None unless all exist and none is empty."""
     entries = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
     return entries if len(entries) == len(names) else None
+
+
+def commits_between(location: str, first: int, last: int, storage: Storage) -> list[LogFile]:
+    """The commits of two versions and those between them, looked up by name; none if one is missing."""
+    versions = range(first, last + 1)
+    entries = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
+    found = [LogFile(v, e) for v, e in zip(versions, entries, strict=True) if e is not None]
+    return found if len(found) == len(versions) else []
 
 
 def list_log(location: str, storage: Storage) -> LogListing:
