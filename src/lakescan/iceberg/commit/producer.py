@@ -169,15 +169,19 @@ class SnapshotProducer:
         return drafts
 
     def _merged(self, drafts: list[Draft], kept: pa.Table, content: int) -> pa.Table:
-        """Merge manifests, new ones first; store those that stay."""
+        """Merge manifests, new ones first; store those that stay.
+
+        All keep their places: where a merged one moved ahead of others, each commit would find other groups to merge.
+        """
         specs = [each.listed["partition_spec_id"] for each in drafts] + kept["partition_spec_id"].to_pylist()
         sizes = [len(each.data) for each in drafts] + kept["manifest_length"].to_pylist()
         stay: list[Draft] = []
-        whole: list[int] = []
+        places: list[tuple[bool, int]] = []  # of each manifest: whether it is kept, and its number among those
         for group in self._bins(specs, sizes):
             known = [place - len(drafts) for place in group if place >= len(drafts)]
             if len(group) > 1:
                 parts = [drafts[place].entries for place in group if place < len(drafts)]
+                places.append((False, len(stay)))
                 stay.append(
                     self._drafts.draft(
                         self._moved(parts, kept.take(pa.array(known, pa.int64()))), specs[group[0]], content
@@ -185,10 +189,12 @@ class SnapshotProducer:
                 )
                 self._replaced += len(known)
             elif known:
-                whole += known
+                places += [(True, place) for place in known]
             else:
+                places.append((False, len(stay)))
                 stay.append(drafts[group[0]])
-        return pa.concat_tables([self._drafts.store(stay), kept.take(pa.array(whole, pa.int64()))])
+        rows = [place + len(stay) * is_kept for is_kept, place in places]
+        return pa.concat_tables([self._drafts.store(stay), kept]).take(pa.array(rows, pa.int64()))
 
     def _bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
         """Group manifests to merge, by place.
