@@ -87,6 +87,24 @@ def test_small_manifests_are_merged_once_there_are_enough(kind: str, local: lake
     assert len(set(entries["snapshot_id"].to_pylist())) == len(appended)
 
 
+def test_merged_manifests_keep_their_places_so_that_the_next_commits_find_the_same_groups(
+    local: lakescan.Catalog,
+) -> None:
+    table = maker("iceberg", local)(properties={"commit.manifest-merge.enabled": "false"})
+    for number in range(12):
+        table.append(rows((number, "a")))
+    size = max(manifests()["length"].to_pylist())
+    target = {"commit.manifest-merge.enabled": "true", "commit.manifest.target-size-bytes": str(size * 3)}
+    table.alter().set_properties(target).commit()
+    for number in range(12, 20):
+        now().append(rows((number, "a")))
+        metadata = now()._spec.table.metadata
+        listed = snapshot_manifests(metadata.snapshots[metadata.current_snapshot_id], metadata, Storage())
+        oldest = listed["min_sequence_number"].to_pylist()
+        assert oldest == sorted(oldest, reverse=True)
+    assert pairs() == [(number, "a") for number in range(20)]
+
+
 def test_merging_can_be_turned_off(local: lakescan.Catalog) -> None:
     properties = {"commit.manifest.min-count-to-merge": "2", "commit.manifest-merge.enabled": "false"}
     table = maker("iceberg", local)(properties=properties)
