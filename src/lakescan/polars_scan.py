@@ -21,6 +21,7 @@ from lakescan.scan_spec import ScanSpec
 if TYPE_CHECKING:
     import polars
 
+_BATCH_SIZE = 1 << 18  # rows: each batch is handed over in Python
 _OPS = {"Eq": "=", "Gt": ">", "GtEq": ">=", "Lt": "<", "LtEq": "<="}
 _EPOCH = datetime(1970, 1, 1)
 
@@ -42,7 +43,7 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
         if predicate is None and rows is not None:
             refined = refined.limit(rows)
         left = rows
-        for batch in batches(refined):
+        for batch in batches(refined, _BATCH_SIZE):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             frame = frame if predicate is None else frame.filter(predicate)
