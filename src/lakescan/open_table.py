@@ -773,7 +773,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             location: Search this folder. By default the table's own folders, but not those that properties such as
                 `write.data.path` put elsewhere, because other tables may be there. In a folder elsewhere, files stay
                 that another Iceberg table of the catalog references, which has this folder by its location or its
-                properties. Those of tables that the catalog does not know are not seen.
+                properties. Those of tables that the catalog does not know are not seen. A folder above the table's
+                own is searched by dry runs alone.
             lite: Take the files that the log says were removed, instead of listing the folder (Delta's VACUUM LITE):
                 files of writes that failed are not among them, nor those whose commits the log does not have any more.
             inventory: Take the files of this table (Arrow, pandas, ...) instead of listing the folder, such as the

@@ -69,6 +69,19 @@ def test_what_is_behind_a_symbolic_link_stays(table: lakescan.Table, tmp_path: P
     assert (place() / "data" / "file").is_symlink()
 
 
+@pytest.mark.parametrize("spelling", ["{}", "file://{}/", "{}/x/.."])
+def test_nothing_is_removed_from_a_location_above_the_table_s_folder(
+    table: lakescan.Table, tmp_path: Path, spelling: str
+) -> None:
+    above = spelling.format(place().parent.parent)
+    stray(place().parent / "report.csv", place() / "data" / "stray")
+    with pytest.raises(lakescan.InvalidOption, match="beside the table"):
+        removed(tmp_path, location=above)
+    assert (place().parent / "report.csv").exists()
+    listed = {path.rpartition("/")[2] for path in now().remove_orphans(location=above, dry_run=True)}
+    assert listed >= {"report.csv", "stray"}
+
+
 def test_hidden_folders_of_another_location_stay(table: lakescan.Table, tmp_path: Path) -> None:
     shared = tmp_path / ".shared" / "lake"
     stray(shared / "stray", shared / ".venv" / "bin" / "kept", shared / "x" / "_hidden" / "kept")

@@ -13,6 +13,7 @@ from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.clocks import time_of
 from lakescan.maintenance.compared_by_workers import among_listed, exchanging, find_orphans, remove_by_workers
 from lakescan.maintenance.inventory import inventory_files, removed_files
+from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import OrphanResult
 
@@ -37,7 +38,8 @@ def remove_orphans(
     stay. With `lite`, the candidates are the files that the table's log says were removed; with an `inventory`, those
     that it lists. An executor that exchanges rows, as Spark's does, lists, compares and removes on its workers; by
     default threads of this process do, which hold names in temporary files. With `dry_run`, nothing is removed.
-    Otherwise raises `InvalidOption` if `older_than` is less than 24 hours, or the table's retention, ago.
+    Otherwise raises `InvalidOption` if `older_than` is less than 24 hours, or the table's retention, ago, or if
+    `location` is above the table's folder.
     """
     rules, storage = target.file_rules(), target.storage
     now = datetime.now(UTC) if dry_run else time_of(storage, rules.clock_folder)  # a dry run writes nothing
@@ -46,6 +48,8 @@ def remove_orphans(
         _check_age(cutoff, now, _LEAST, "24 hours")
         _check_age(cutoff, now, rules.retention, f"{rules.retention_name} ({rules.retention})")
     folders = rules.folders if location is None else [location]
+    if location is not None and not dry_run:
+        _check_not_above(location, rules.location)
     if lite or inventory is not None:
         if location is not None or (lite and inventory is not None):
             raise InvalidOption("remove_orphans takes one of location, lite and inventory")
@@ -60,6 +64,16 @@ def remove_orphans(
 
     found = exchanging(executor, find)
     return OrphanResult(tuple(found["location"].to_pylist()), pc.sum(found["size"]).as_py() or 0, dry_run)
+
+
+def _check_not_above(location: str, folder: str) -> None:
+    """Refuse a location above the table's folder: that has files of others, too, which no table references."""
+    wanted, own = normal(location), normal(folder)
+    if wanted != own and is_in(own, wanted):
+        raise InvalidOption(
+            f"remove_orphans from {location} would remove what others have beside the table's folder {folder}: give "
+            "that folder, or one in it. A dry run lists what it would remove."
+        )
 
 
 def _check_age(cutoff: datetime, now: datetime, least: timedelta, what: str) -> None:
