@@ -64,3 +64,8 @@ def test_functions_are_found_whichever_module_is_imported_first(first: str) -> N
     _modules_after(f"import {first}\nassert all(map(callable, {names}))\nassert callable(lakescan.spark.sql)")
     with pytest.raises(AttributeError, match="no attribute 'tabel'"):
         lakescan.tabel  # noqa: B018
+
+
+def test_modules_of_the_package_are_attributes_of_it() -> None:
+    """Messages advise to set limits, by `lakescan.limits`."""
+    _modules_after("lakescan.limits.WHOLE_FILE += 1\nassert lakescan.errors.LakescanError and lakescan.spark.sql")

@@ -243,13 +243,16 @@ def __getattr__(name: str) -> Any:
     if name == "Follower":
         warnings.warn("lakescan.Follower is now lakescan.BatchStream", DeprecationWarning, stacklevel=2)
         name = "BatchStream"
-    if name == "spark":
-        return importlib.import_module("lakescan.spark")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'lakescan' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
+    if name in _WHERE:
+        found = globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)
+        return found
+    if not name.startswith("_"):  # a module of the package, such as lakescan.spark and lakescan.limits
+        try:
+            return importlib.import_module(f"lakescan.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"lakescan.{name}":
+                raise
+    raise AttributeError(f"module 'lakescan' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
