@@ -114,6 +114,14 @@ def test_commits_before_the_checkpoint_may_be_gone(tmp_path: Path) -> None:
     assert (end.first, end.latest) == (5, 6)
 
 
+def test_more_commits_than_are_looked_up_at_once_are_found_although_that_of_the_checkpoint_is_gone(
+    tmp_path: Path,
+) -> None:
+    end = pointed(tmp_path, '{"version": 5}', checkpoint(5), *map(commit, range(6, 40)))
+    assert end is not None
+    assert (end.first, end.latest) == (5, 39)
+
+
 @pytest.mark.parametrize(
     "pointer", ["", "{", "[]", '{"version": "x"}', '{"version": 7}', '{"version": 5, "parts": 2}', "{}"]
 )

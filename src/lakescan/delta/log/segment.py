@@ -163,15 +163,17 @@ def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) ->
 
 
 def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
-    """Look up commits by name from a version on, until one is missing or there are more than `most`."""
+    """Look up commits by name from a version on, until the last of some is missing or there are more than `most`.
+
+    Others may be missing: the first, which a log clean-up may have removed if there is a checkpoint of its version.
+    """
     commits: list[LogFile] = []
     count = _FIRST_LOOK
     while most is None or len(commits) <= most:
         versions = range(start, start + count)
         entries = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
-        present = [LogFile(v, e) for v, e in zip(versions, entries, strict=True) if e is not None]
-        commits += present
-        if len(present) < count:
+        commits += [LogFile(v, e) for v, e in zip(versions, entries, strict=True) if e is not None]
+        if entries[-1] is None:
             break
         start, count = start + count, min(count * 2, _LAST_LOOK)
     return commits
