@@ -1,4 +1,4 @@
-"""Arrow arrays: chunks as one array, values as numbers, and floating-point numbers as bits."""
+"""Arrow arrays: chunks as one array, values as numbers, floating-point numbers as bits, and offsets of structs."""
 
 from __future__ import annotations
 
@@ -29,3 +29,54 @@ def float_bits(values: pa.Array) -> pa.Array:
         return values
     one_nan = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
     return one_nan.view(_BITS[values.type])
+
+
+def without_inner_offsets(array: pa.Array) -> pa.Array:
+    """The array; a copy if it has an offset at or above a struct that is inside another array.
+
+    Slices have offsets. DuckDB drops that of a struct in a struct, list or map: versions before 2.0 read other rows.
+    """
+    if not _holds_struct(array.type) or not _has_offset(array):
+        return array
+    return array.take(pa.array(np.arange(len(array))))
+
+
+def table_without_inner_offsets(table: pa.Table) -> pa.Table:
+    """A table with `without_inner_offsets` of all its chunks."""
+    if not any(_holds_struct(kind) for kind in table.schema.types):
+        return table
+    columns = [
+        pa.chunked_array([without_inner_offsets(chunk) for chunk in column.chunks], column.type)
+        for column in table.columns
+    ]
+    return pa.table(columns, schema=table.schema)
+
+
+def _holds_struct(kind: pa.DataType) -> bool:
+    """Whether arrays inside arrays of a type are structs, or unions."""
+    return any(_is_struct(each) or _holds_struct(each) for each in _inner_types(kind))
+
+
+def _is_struct(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) or pa.types.is_union(kind)
+
+
+def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _inner_types(kind.storage_type)
+    if pa.types.is_map(kind):
+        return [kind.key_type, kind.item_type]
+    return [kind.field(place).type for place in range(kind.num_fields)]
+
+
+def _has_offset(array: pa.Array) -> bool:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if _is_struct(kind):
+        inner = [array.field(place) for place in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        inner = [array.keys, array.items]
+    else:
+        inner = [array.values] if kind.num_fields else []
+    return array.offset > 0 or any(map(_has_offset, inner))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.changes import Changes
+from lakescan.common.arrays import table_without_inner_offsets
 from lakescan.common.types import Type
 from lakescan.errors import (
     InvalidOption,
@@ -298,7 +299,8 @@ class _Run:
                 self.connection.register(name, self._registered(value, shown[name]))
         for name, frame in frames.items():
             try:
-                self.connection.register(name, checked(as_microseconds(frame, name), self._check))
+                rows = table_without_inner_offsets(as_microseconds(frame, name))
+                self.connection.register(name, checked(rows, self._check))
             except duckdb.Error as error:
                 raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None

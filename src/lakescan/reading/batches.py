@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lakescan.common.arrays import without_inner_offsets
+
 
 def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch of `rows` rows, a count that is kept even if there are no arrays."""
@@ -18,9 +20,9 @@ def as_encoded(schema: pa.Schema, arrays: list[pa.Array]) -> pa.Schema:
 
 
 def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with this schema: columns that are dictionary arrays are decoded where the schema has their values."""
+    """The batch with this schema, for any engine: dictionary arrays are decoded where the schema has their values."""
     arrays = [
-        column if column.type == field.type else column.dictionary_decode()
+        without_inner_offsets(column) if column.type == field.type else column.dictionary_decode()
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return batch_of(arrays, schema, batch.num_rows)

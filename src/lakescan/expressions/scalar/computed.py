@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import without_inner_offsets
 from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
 
@@ -32,7 +33,7 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
 
     Raises `FailedEvaluation`.
     """
-    arrays = [_plain(each) for each in columns]
+    arrays = [without_inner_offsets(_plain(each)) for each in columns]
     names = [f"c{place}" for place in range(len(arrays))]
     # A column of its own, so that constants have as many values as there are rows.
     table = pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names])
