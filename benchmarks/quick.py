@@ -80,11 +80,17 @@ def _reads() -> Iterator[tuple[str, tuple[Prepare, Prepare]]]:
     for task, ours in asked.items():
         for label, path in tables.items():
             found = contenders(task, path, _ROWS)
-            yield f"read, {task}: {label} / Polars", (partial(_ready, found[ours]), partial(_ready, found["polars, files"]))
+            yield (
+                f"read, {task}: {label} / Polars",
+                (partial(_ready, found[ours]), partial(_ready, found["polars, files"])),
+            )
     found = contenders("sum by kind", data.delta, _ROWS)
-    yield "read, sum by kind: SQL over Delta / DuckDB", (
-        partial(_ready, found["sql"]),
-        partial(_ready, found["duckdb, files"]),
+    yield (
+        "read, sum by kind: SQL over Delta / DuckDB",
+        (
+            partial(_ready, found["sql"]),
+            partial(_ready, found["duckdb, files"]),
+        ),
     )
 
 
@@ -105,9 +111,12 @@ def _plans() -> Iterator[tuple[str, tuple[Prepare, Prepare]]]:
     point = partial(ours, iceberg, "c0 = 1234567")
     yield f"plan, {_FILES:,} files: Iceberg / pyiceberg", (partial(_ready, point), partial(_ready, pyiceberg))
     point = partial(ours, delta, "c0 = 123450")
-    yield f"plan, {_ADDS:,} files: Delta / deltalake", (
-        partial(_ready, point),
-        partial(_ready, lambda: DeltaTable(delta).get_add_actions()),
+    yield (
+        f"plan, {_ADDS:,} files: Delta / deltalake",
+        (
+            partial(_ready, point),
+            partial(_ready, lambda: DeltaTable(delta).get_add_actions()),
+        ),
     )
     lakescan.set_cache_limit(DEFAULT_LIMIT)
 

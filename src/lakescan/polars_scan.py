@@ -12,27 +12,27 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate
 from lakescan.in_process import batches
+from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
 from lakescan.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import polars
 
-_BATCH_SIZE = 1 << 18  # rows: each batch is handed over in Python
 _OPS = {"Eq": "=", "Gt": ">", "GtEq": ">=", "Lt": "<", "LtEq": "<="}
 _EPOCH = datetime(1970, 1, 1)
 
 
 def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     """The rows of a scan as a lazy frame; nothing is read before it is collected."""
-    import polars as pl
     from polars.io.plugins import register_io_source
 
-    empty = pl.from_arrow(spec.output.arrow().empty_table())
-    assert isinstance(empty, pl.DataFrame)
+    empty = _empty(spec)
 
     def frames(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
@@ -43,9 +43,7 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
         if predicate is None and rows is not None:
             refined = refined.limit(rows)
         left = rows
-        for batch in batches(refined, _BATCH_SIZE):
-            frame = pl.from_arrow(batch)
-            assert isinstance(frame, pl.DataFrame)
+        for frame in frames_of(refined):
             frame = frame if predicate is None else frame.filter(predicate)
             if left is not None:
                 frame, left = frame.head(left), max(left - frame.height, 0)
@@ -54,6 +52,42 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
                 return
 
     return register_io_source(frames, schema=empty.schema)
+
+
+def whole_frame(spec: ScanSpec) -> polars.DataFrame:
+    """The rows of a scan as a data frame."""
+    import polars as pl
+
+    return pl.concat([_empty(spec), *frames_of(spec)])
+
+
+def _empty(spec: ScanSpec) -> polars.DataFrame:
+    import polars as pl
+
+    empty = pl.from_arrow(spec.output.arrow().empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    return empty
+
+
+def frames_of(spec: ScanSpec) -> Iterator[polars.DataFrame]:
+    """The rows of a scan as data frames, read while the rest is planned."""
+    import polars as pl
+
+    for batch in batches(spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
+        columns = {
+            name: _texts(column) if isinstance(column, pa.DictionaryArray) else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        frame = pl.from_arrow(batch) if not columns else pl.DataFrame(columns)
+        assert isinstance(frame, pl.DataFrame)
+        yield frame
+
+
+def _texts(column: pa.DictionaryArray) -> polars.Series:
+    """The values of a dictionary array: Polars shares the long ones among rows."""
+    import polars as pl
+
+    return pl.Series(column.dictionary).gather(pl.Series(column.indices))
 
 
 def _filtered(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema, output: Selection) -> ScanSpec:

@@ -22,7 +22,7 @@ from lakescan.in_process import batches
 from lakescan.notebook import scan_as_html
 from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.plan import ScanPlan
-from lakescan.polars_scan import lazy_frame
+from lakescan.polars_scan import lazy_frame, whole_frame
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
 from lakescan.reporting import MetricsReporter
 from lakescan.scan_spec import ScanSpec
@@ -364,8 +364,8 @@ class Scan:
         Example:
             >>> scan.to_polars(lazy=True).filter(pl.col("price") > 5).select("id").collect()
         """
-        module = _require("polars", lambda: __import__("polars"))
-        return lazy_frame(self.spec) if lazy else module.from_arrow(self.to_arrow())
+        _require("polars", lambda: __import__("polars"))
+        return lazy_frame(self.spec) if lazy else whole_frame(self.spec)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation.

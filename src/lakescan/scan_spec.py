@@ -396,7 +396,9 @@ class ScanSpec:
 
     # Reading
 
-    def read_context(self, plan: ScanPlan | None = None, *, batch_size: int = BATCH_SIZE) -> ReadContext:
+    def read_context(
+        self, plan: ScanPlan | None = None, *, batch_size: int = BATCH_SIZE, keeps_dictionaries: bool = False
+    ) -> ReadContext:
         """Return what readers need besides task groups; the option `batch-size` overrides `batch_size` (rows)."""
         return ReadContext(
             storage=self.storage,
@@ -408,6 +410,7 @@ class ScanSpec:
             verify=self.options.verify,
             places=self.storage.places(self.table.location),
             keeps_deleted=self.reads_deleted,
+            keeps_dictionaries=keeps_dictionaries,
         )
 
     def metadata_table(self, name: str) -> MetadataTable:

@@ -28,6 +28,7 @@ from lakescan.errors import (
 from lakescan.explain import plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.formats.metadata_table import as_table
+from lakescan.in_process import batches
 from lakescan.local.reader import read_batches
 from lakescan.open_table import Table
 from lakescan.planning.plan import ScanPlan
@@ -40,6 +41,7 @@ from lakescan.query.nanoseconds import as_microseconds, whole_microseconds
 from lakescan.query.native_files import NativeFiles, native_files, paths_of
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
+from lakescan.reading.context import query_batch_size
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 
@@ -308,8 +310,9 @@ class _Run:
     def _registered(self, value: Any, shown: str) -> Any:
         if not isinstance(value, ScanSpec | Changes):
             return as_table(value)
-        scan = Scan(value) if isinstance(value, ScanSpec) else value
-        return self._stream(scan.schema, scan.to_batches, shown)
+        if isinstance(value, Changes):
+            return self._stream(value.schema, value.to_batches, shown)
+        return self._stream(Scan(value).schema, lambda: batches(value, query_batch_size(value.output)), shown)
 
     def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], shown: str) -> _Stream:
         if not schema.names:
@@ -331,7 +334,8 @@ class _Run:
         query = native.query
         if pc.any(native.others).as_py():
             rest = spec.plan_of(plan, native.others)
-            stream = self._stream(spec.output.arrow(), lambda: read_batches([(rest, spec.read_context(rest))]), name)
+            context = spec.read_context(rest, batch_size=query_batch_size(spec.output))
+            stream = self._stream(spec.output.arrow(), lambda: read_batches([(rest, context)]), name)
             self.connection.register(f"{name}_others", stream)
             query += f' UNION ALL SELECT * FROM "{name}_others"'
         self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')

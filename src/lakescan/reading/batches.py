@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakescan.common.arrays import without_inner_offsets
+from lakescan.common.polars_columns import is_fixed_width, polars_for
 
 
 def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
@@ -19,10 +20,43 @@ def as_encoded(schema: pa.Schema, arrays: list[pa.Array]) -> pa.Schema:
     return pa.schema([field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)])
 
 
-def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with this schema, for any engine: dictionary arrays are decoded where the schema has their values."""
+def decoded(batch: pa.RecordBatch, schema: pa.Schema, *, keeps_dictionaries: bool = False) -> pa.RecordBatch:
+    """The batch with this schema, for any engine: dictionary arrays are decoded where the schema has their values.
+
+    With `keeps_dictionaries`, they stay dictionary arrays.
+    """
+    pairs = list(zip(batch.columns, schema, strict=True))
+    if keeps_dictionaries:
+        arrays = [without_inner_offsets(column) for column, _ in pairs]
+        return batch_of(arrays, as_encoded(schema, arrays), batch.num_rows)
     arrays = [
-        without_inner_offsets(column) if column.type == field.type else column.dictionary_decode()
-        for column, field in zip(batch.columns, schema, strict=True)
+        without_inner_offsets(column) if column.type == field.type else column.dictionary.take(column.indices)
+        for column, field in pairs
     ]
     return batch_of(arrays, schema, batch.num_rows)
+
+
+def filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+    """The rows of a batch where the mask is true.
+
+    Polars filters columns of fixed width in a quarter of pyarrow's time, dictionaries' indices among them.
+    """
+    quick = [n for n, column in enumerate(batch.columns) if is_fixed_width(_indices(column).type)]
+    polars = polars_for(8 * batch.num_rows * len(quick)) if quick else None
+    if polars is None:
+        return batch.filter(mask)
+    rows = polars.Series(mask)
+    arrays = []
+    for n, column in enumerate(batch.columns):
+        if n not in quick:
+            arrays.append(column.filter(mask))
+            continue
+        left = polars.Series(_indices(column)).filter(rows).to_arrow()
+        is_dictionary = isinstance(column, pa.DictionaryArray)
+        arrays.append(pa.DictionaryArray.from_arrays(left, column.dictionary) if is_dictionary else left)
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _indices(column: pa.Array) -> pa.Array:
+    """The indices of a dictionary array; other arrays as they are."""
+    return column.indices if isinstance(column, pa.DictionaryArray) else column

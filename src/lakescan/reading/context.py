@@ -21,7 +21,14 @@ from lakescan.storage import Storage
 from lakescan.storage.locations import Places
 
 BATCH_SIZE = 65_536
+QUERY_BATCH_SIZE = 1 << 18  # for engines in this process, if the columns are few
+_QUERY_BATCH_COLUMNS = 8
 WHOLE_TABLE_BATCH_SIZE = 1 << 20  # when all rows are collected anyway: fewer calls, the same memory
+
+
+def query_batch_size(schema: Schema) -> int:
+    """The maximum of rows in a batch for an engine in this process, by the number of columns."""
+    return QUERY_BATCH_SIZE if len(schema.fields) <= _QUERY_BATCH_COLUMNS else BATCH_SIZE
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class ReadContext:
 
     `places` matches data files with the locations that deletes name, however they are spelled.
     With `verify`, the checksums of Parquet pages are checked. With `keeps_deleted`, deleted rows are returned, too.
+    With `keeps_dictionaries`, columns of texts and bytes may be dictionary arrays, if the file has them as such.
     """
 
     storage: Storage
@@ -41,6 +49,7 @@ class ReadContext:
     verify: bool = False
     places: Places = field(default_factory=Places)
     keeps_deleted: bool = False
+    keeps_dictionaries: bool = False
 
     @property
     def output(self) -> Schema:

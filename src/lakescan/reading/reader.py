@@ -14,7 +14,7 @@ from lakescan.common.schema import Schema
 from lakescan.expressions.evaluate import Columns, columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE, Predicate
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
-from lakescan.reading.batches import decoded
+from lakescan.reading.batches import decoded, filtered
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.deletes.positions import DeleteLoader, RowSelection
@@ -57,7 +57,7 @@ def _read_task(
         schema = context.output.arrow()
         for batch in batches:
             if batch.num_rows:
-                yield decoded(context.selected(batch, columns), schema)
+                yield decoded(context.selected(batch, columns), schema, keeps_dictionaries=context.keeps_dictionaries)
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _kept(rows: TaskRows, columns: Schema, keep_rows: _Keep) -> Iterator[pa.Reco
     """Read all columns together; drop rows before texts are decoded."""
     for first, batch in rows.batches(columns, encoded=True):
         mask = keep_rows(first, batch, columns)
-        yield batch if mask is None else batch.filter(mask)
+        yield batch if mask is None else filtered(batch, mask)
 
 
 def _with_deleted(rows: TaskRows, columns: Schema, keep_rows: _Keep) -> Iterator[pa.RecordBatch]:

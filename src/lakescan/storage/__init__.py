@@ -171,6 +171,11 @@ class Storage:
         with storage_boundary("closed", location):
             file.close()
 
+    def local_path(self, location: str) -> str | None:
+        """The path of a location in the local filesystem; None if it is elsewhere."""
+        filesystem, path = self.resolve(location)
+        return path if isinstance(filesystem, pafs.LocalFileSystem) else None
+
     def create(self, location: str) -> pa.NativeFile:
         """Create a file for writing, and its parent folders if needed; raises `StorageError`."""
         filesystem, path = self.resolve(location)

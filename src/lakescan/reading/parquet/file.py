@@ -25,6 +25,8 @@ from lakescan.reading.casting import cast_leaf, padded_bound
 from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
 from lakescan.reading.parquet.bounds import bounds
+from lakescan.reading.parquet.fixed_width import LEAST_ROWS, PIECE_BYTES, fixed_width
+from lakescan.reading.parquet.fixed_width import decoded as decoded_by_polars
 from lakescan.reading.parquet.footer import ChunkStatistics, Footer, parsed_footer, read_footer_bytes
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import Projection
@@ -39,7 +41,8 @@ _WORTH_DICTIONARIES = 10_000  # rows from which on another reader for dictionari
 class ParquetData:
     """An open Parquet file of `size` bytes. `calendar` is its writer's legacy calendar, if values need rebasing.
 
-    `reopened` opens the file again, so that leaf columns with dictionaries are read as dictionary arrays.
+    `reopened` opens the file again, so that leaf columns with dictionaries are read as dictionary arrays. `local` is
+    the file's path if it is in the local filesystem, and another decoder may read some columns.
     """
 
     file: pq.ParquetFile
@@ -48,6 +51,7 @@ class ParquetData:
     size: int
     calendar: LegacyCalendar | None = None
     reopened: Callable[[list[int]], pq.ParquetFile] | None = None
+    local: str | None = None
 
     def as_spark_reads(self) -> ParquetData:
         """The file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
@@ -87,7 +91,7 @@ class ParquetData:
             if not leaves and self._is_plausible(end - position):
                 yield from _empty_batches(position, end - position, batch_size)
                 continue
-            for batch in self._decoded(file, run, leaves or [0], batch_size):
+            for batch in self._batches_of(file, run, projection, batch_size):
                 yield position, self._rebased(batch, leaves) if leaves else batch_of([], pa.schema([]), batch.num_rows)
                 position += batch.num_rows
             if position != end:
@@ -114,6 +118,65 @@ class ParquetData:
     def _is_plausible(self, rows: int) -> bool:
         """Whether a file of this size can have so many rows; if not, a column is decoded to count them."""
         return rows <= self.size * limits.ROWS_PER_BYTE or not self.file.metadata.num_columns
+
+    def _batches_of(
+        self, file: pq.ParquetFile, run: list[int], projection: Projection, batch_size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of consecutive row groups: columns of fixed width by a decoder of their own, if they have one."""
+        first, leaves = self.footer.first_rows, list(projection.leaves) or [0]
+        quick: dict[int, str] = {}
+        rows = min(batch_size, int(first[run[-1] + 1] - first[run[0]]))  # small batches are for few rows
+        if self.local is not None and projection.leaves and rows >= LEAST_ROWS:
+            quick = fixed_width(self.file, self.footer, leaves)
+        others = [leaf for leaf in leaves if leaf not in quick]
+        for piece in self._pieces(run, len(quick)) if quick else ():
+            start, stop = int(first[piece[0]]), int(first[piece[-1] + 1])
+            decoded = decoded_by_polars(self.local or "", list(quick.values()), start, stop - start, self.schema)
+            if decoded is None:
+                run = run[run.index(piece[0]) :]
+                break
+            if others:
+                yield from self._joined(decoded, self._decoded(file, piece, others, batch_size), projection, piece)
+            else:
+                yield from decoded.to_batches(max_chunksize=batch_size)
+        else:
+            if quick:
+                return
+        yield from self._decoded(file, run, leaves, batch_size)
+
+    def _pieces(self, run: list[int], columns: int) -> Iterator[list[int]]:
+        """Consecutive row groups whose columns of fixed width are decoded at once. One Python step per row group."""
+        first, piece = self.footer.first_rows, []
+        for group in run:
+            piece.append(group)
+            if 8 * columns * (first[group + 1] - first[piece[0]]) >= PIECE_BYTES:
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+    def _joined(
+        self, decoded: pa.Table, batches: Iterator[pa.RecordBatch], projection: Projection, piece: list[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of the other columns, with those that were decoded before, in the order of the file."""
+        rows = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            rows += batch.num_rows
+            if rows > decoded.num_rows:
+                raise self._miscounted(piece, rows + sum(each.num_rows for each in batches) - decoded.num_rows)
+            same = decoded.slice(rows - batch.num_rows, batch.num_rows).combine_chunks()
+            rest = iter(zip(batch.columns, batch.schema, strict=True))
+            pairs = [
+                (same[field.name].chunk(0), self.schema.field(field.name))
+                if field.name in same.column_names
+                else next(rest)
+                for field in projection.read
+            ]
+            yield pa.RecordBatch.from_arrays([array for array, _ in pairs], schema=pa.schema([f for _, f in pairs]))
+        if rows != decoded.num_rows:
+            raise self._miscounted(piece, rows - decoded.num_rows)
 
     def _decoded(
         self, file: pq.ParquetFile, run: list[int], leaves: list[int], batch_size: int
@@ -182,7 +245,8 @@ def open_parquet(
         with decoding(path, "its footer"):
             file = opened()
         whole = footer or Footer(path, file.metadata, data)
-        yield ParquetData(file, path, whole, size, reopened=None if footer is None else opened)
+        local = None if footer is None or verify else storage.local_path(path)
+        yield ParquetData(file, path, whole, size, reopened=None if footer is None else opened, local=local)
 
 
 def encrypted(path: str) -> UnsupportedFeature:

@@ -31,7 +31,7 @@ _DO = "The file is damaged: restore it, or write its rows again."
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
 _COLUMNS = 1
 _METADATA = 3
-_TYPE, _DATA_PAGE, _DICTIONARY_PAGE, _STATISTICS, _ENCODINGS = 1, 9, 11, 12, 13
+_TYPE, _CODEC, _DATA_PAGE, _DICTIONARY_PAGE, _STATISTICS, _ENCODINGS = 1, 4, 9, 11, 12, 13
 _PAGE, _ENCODING, _PAGES_OF = 1, 2, 3
 _DATA_PAGES, _BY_DICTIONARY = (0, 3), (2, 8)
 _OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6
@@ -114,6 +114,18 @@ class Footer:
             return frozenset()
         groups = self._chunks(wanted, _with_encodings)
         return frozenset(leaf for leaf in wanted if all(_by_dictionary(g.get(leaf, {})) for g in groups))
+
+    def codecs(self, leaves: Iterable[int]) -> dict[int, frozenset[int]]:
+        """The codecs of these leaf columns, by their numbers in the format.
+
+        None are known if the footer is encrypted or has very many column chunks.
+        """
+        wanted = frozenset(leaves)
+        chunks = self.metadata.num_row_groups * self.metadata.num_columns
+        if self.data is None or not wanted or chunks > _MOST_CHUNKS:
+            return {}
+        groups = self._chunks(wanted, _with_codec)
+        return {leaf: frozenset(g.get(leaf, {}).get(_CODEC, -1) for g in groups) for leaf in wanted}
 
     def _chunks(self, leaves: frozenset[int], of_leaves: thrift.Reader | None = None) -> list[dict[int, _Fields]]:
         """For each row group, the column metadata of its first leaf and of these leaves, by leaf."""
@@ -250,6 +262,10 @@ def _without_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
 
 def _with_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     return thrift.struct(data, at, _ALL)
+
+
+def _with_codec(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+    return thrift.struct(data, at, {_CODEC: thrift.integer})
 
 
 def _with_encodings(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
