@@ -17,6 +17,7 @@ from benchmarks import (
     huge_deletes,
     local_read,
     maintenance,
+    object_store,
     planning,
     planning_growth,
     row_changes,
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "row_changes": row_changes,
     "tpch": tpch,
     "maintenance": maintenance,
+    "object_store": object_store,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

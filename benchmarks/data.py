@@ -126,6 +126,14 @@ def _rows(start: int, stop: int, seed: int) -> pa.Table:
 def delta_log(adds: int, columns: int = 10, per_commit: int = 1_000) -> str:
     """A Delta log of so many adds with statistics of ten columns; the data files themselves are not there."""
     folder = FOLDER / f"delta_log_{adds}"
+    write_delta_log(folder, adds, columns, per_commit)
+    return str(folder)
+
+
+def write_delta_log(folder: Path, adds: int, columns: int, per_commit: int, checkpoint: int | None = None) -> None:
+    """Write the log to a folder, once, with a checkpoint of one of its versions."""
+    from deltalake import DeltaTable
+
     log = folder / "_delta_log"
     if not (folder / "done").exists():
         log.mkdir(parents=True, exist_ok=True)
@@ -136,8 +144,9 @@ def delta_log(adds: int, columns: int = 10, per_commit: int = 1_000) -> str:
         _commit(log, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata})
         for version, start in enumerate(range(0, adds, per_commit), 1):
             _commit(log, version, *({"add": _add(n, kinds)} for n in range(start, start + per_commit)))
+            if version == checkpoint:
+                DeltaTable(folder).create_checkpoint()
         (folder / "done").touch()
-    return str(folder)
 
 
 def _commit(log: Path, version: int, *actions: dict[str, Any]) -> None:

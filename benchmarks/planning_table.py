@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from samples.iceberg_deletes import (
@@ -32,18 +33,23 @@ _REGIONS = ("eu", "us", "ap", "sa")
 def planning_table(files: int, manifests: int) -> str:
     """The table's folder. Partitioned by day, one a manifest, and by region."""
     folder = FOLDER / f"planning_{files}"
+    write_planning_table(folder, f"file://{folder}", files, manifests)
+    return str(folder)
+
+
+def write_planning_table(folder: Path, location: str, files: int, manifests: int) -> None:
+    """Write the table to a folder, once, with paths below `location` in its metadata."""
     if not (folder / "done").exists():
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
-        location = f"file://{folder}"
+        write = partial(_manifest, folder, location, files=files // manifests)
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            listed = list(pool.map(partial(_manifest, location, files=files // manifests), range(manifests)))
-        write_manifest_list(f"{location}/metadata/snap.avro", listed)
+            listed = list(pool.map(write, range(manifests)))
+        write_manifest_list(f"{folder}/metadata/snap.avro", listed)
         metadata = table_metadata(location, _fields(), _SPEC, version=2)
         metadata |= one_snapshot({"manifest-list": f"{location}/metadata/snap.avro"})
         (folder / "metadata" / "v1.metadata.json").write_text(json.dumps(metadata))
         (folder / "metadata" / "version-hint.text").write_text("1")
         (folder / "done").touch()
-    return str(folder)
 
 
 def _fields() -> list[dict[str, Any]]:
@@ -59,7 +65,7 @@ _SPEC = [
 ]
 
 
-def _manifest(location: str, number: int, files: int) -> dict[str, Any]:
+def _manifest(folder: Path, location: str, number: int, files: int) -> dict[str, Any]:
     """Write one manifest; its entry in the manifest list."""
     day = _FIRST_DAY + number
     entries = [_entry(location, number * files + i, day) for i in range(files)]
@@ -71,7 +77,7 @@ def _manifest(location: str, number: int, files: int) -> dict[str, Any]:
         "content": "data",
     }
     path = f"{location}/metadata/m{number:05d}.avro"
-    length = write_avro(path, _ENTRY, entries, header)
+    length = write_avro(f"{folder}/metadata/m{number:05d}.avro", _ENTRY, entries, header)
     bounds = [(struct.pack("<i", day),) * 2, (b"ap", b"us")]
     summaries = [
         {"contains_null": False, "contains_nan": False, "lower_bound": low, "upper_bound": high} for low, high in bounds
