@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,6 +31,7 @@ class FaultyS3:
         self._behind, self._lock = behind.removeprefix("http://"), threading.Lock()
         self._count, self._at, self._fault = 0, -1, ""
         self.has_met = False
+        self.requests: Counter[str] = Counter()  # by kind, since they were cleared
 
     @contextmanager
     def armed(self, fault: str, at: int) -> Iterator[None]:
@@ -43,6 +45,8 @@ class FaultyS3:
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
         body = _body(handler)
+        with self._lock:
+            self.requests[_kind(handler)] += 1
         fault = self._next(handler)
         if fault == LATE:
             time.sleep(TIMEOUT + 0.5)
@@ -68,6 +72,13 @@ class FaultyS3:
             number, self._count = self._count, self._count + 1
             self.has_met |= number == self._at
             return self._fault if number == self._at else None
+
+
+def _kind(handler: BaseHTTPRequestHandler) -> str:
+    """The kind of a request: list, head, get, range or put, ..."""
+    if handler.command != "GET":
+        return handler.command.lower()
+    return "list" if "list-type" in handler.path else "range" if "Range" in handler.headers else "get"
 
 
 def _matters(fault: str, handler: BaseHTTPRequestHandler) -> bool:

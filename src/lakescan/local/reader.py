@@ -6,16 +6,21 @@ import itertools
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 
 import pyarrow as pa
 
 from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup
+from lakescan.reading.ahead import SmallFilesAhead
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
 
 _MANY = 1 << 30
+_GROUPS_AHEAD = 64  # groups whose small files are fetched before they are read
 _AHEAD = 4  # batches that each reader may buffer ahead of the consumer
 
 
@@ -35,23 +40,33 @@ def read_batches(
     if remaining == 0:
         return
     readers = min(readers or default_readers(), limit or _MANY)
-    for batch in _batches(_sources(plans, readers), readers):
-        if remaining is not None:
-            batch = batch.slice(0, remaining)
-            remaining -= batch.num_rows
-        if batch.num_rows:
-            yield batch
-        if remaining == 0:
-            return
+    with ExitStack() as stack:
+        for batch in _batches(_sources(plans, readers, stack), readers):
+            if remaining is not None:
+                batch = batch.slice(0, remaining)
+                remaining -= batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if remaining == 0:
+                return
 
 
-def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yield an iterator of batches for each task group, unread."""
+def _sources(
+    plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int, stack: ExitStack
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yield an iterator of batches for each task group, unread; small remote files of the next groups are fetched."""
     for plan, context in plans:
         groups = plan.groups.sharing_deletes(readers).joining_splits()
         equality = EqualityDeletes(context, plan.deletes, groups.tasks)
+        ahead = stack.enter_context(closing(SmallFilesAhead.of(context.storage)))
+        waiting: deque[TaskGroup] = deque()
         for group in groups:
-            yield read_group(group, context, equality)
+            ahead.add(group, context)
+            waiting.append(group)
+            if len(waiting) > _GROUPS_AHEAD:
+                yield read_group(waiting.popleft(), context, equality, ahead)
+        while waiting:
+            yield read_group(waiting.popleft(), context, equality, ahead)
 
 
 def _batches(sources: Iterator[Iterator[pa.RecordBatch]], readers: int) -> Iterator[pa.RecordBatch]:

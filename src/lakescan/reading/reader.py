@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -14,6 +15,7 @@ from lakescan.common.schema import Schema
 from lakescan.expressions.evaluate import Columns, columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE, Predicate
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
+from lakescan.reading.ahead import SmallFilesAhead
 from lakescan.reading.batches import decoded, filtered
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
@@ -21,31 +23,40 @@ from lakescan.reading.deletes.positions import DeleteLoader, RowSelection
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.row_batches import TaskRows, opened_rows
 from lakescan.reading.tested_first import TestedFirst
+from lakescan.storage import Storage
 
 
 def read_group(
-    group: TaskGroup, context: ReadContext, equality: EqualityDeletes | None = None
+    group: TaskGroup,
+    context: ReadContext,
+    equality: EqualityDeletes | None = None,
+    storage: Storage | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a task group as batches of the context's output schema; memory is bounded by one batch.
 
+    `storage` may have fetched files ahead; else those of this group are. Of small files, up to 64 MB are in memory.
     `equality` may hold the equality deletes of the whole plan, shared by the groups that one process reads.
     Raises `MissingFile` or `CorruptMetadata` if a data or delete file cannot be read: rows are never skipped.
     """
     paths = group.splits["path"].to_pylist()
     positions = DeleteLoader(context.storage, paths, places=context.places, verify=context.verify)
     equality = equality or EqualityDeletes(context, group.deletes, group.tasks)
-    for task in group.tasks():
-        if context.residuals[task.residual] != FALSE:
-            yield from _read_task(task, context, positions, equality)
+    with ExitStack() as stack:
+        if storage is None:
+            storage = ahead = stack.enter_context(closing(SmallFilesAhead.of(context.storage)))
+            ahead.add(group, context)
+        for task in group.tasks():
+            if context.residuals[task.residual] != FALSE:
+                yield from _read_task(task, context, storage, positions, equality)
 
 
 def _read_task(
-    task: FileScanTask, context: ReadContext, positions: DeleteLoader, equality: EqualityDeletes
+    task: FileScanTask, context: ReadContext, storage: Storage, positions: DeleteLoader, equality: EqualityDeletes
 ) -> Iterator[pa.RecordBatch]:
     residual, compared = context.residuals[task.residual], equality.columns_of(task)
     columns = context.columns_for(residual, compared)
     keep_rows = _Keep(task, positions, equality, residual)
-    with opened_rows(task, context, columns, residual) as rows:
+    with opened_rows(task, context, columns, residual, storage) as rows:
         if DELETED in columns.fields:
             batches = _with_deleted(rows, columns, keep_rows)
         elif residual != TRUE and isinstance(rows.data, ParquetData):

@@ -21,6 +21,7 @@ from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_metadata import metadata_values
+from lakescan.storage import Storage
 from lakescan.storage.faults import shown
 
 
@@ -69,14 +70,19 @@ class TaskRows:
 
 @contextmanager
 def opened_rows(
-    task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
+    task: FileScanTask,
+    context: ReadContext,
+    columns: Schema,
+    residual: Predicate = TRUE,
+    storage: Storage | None = None,
 ) -> Iterator[TaskRows]:
     """Open a task's file: those of its row groups that statistics do not rule out by `residual`.
 
-    `columns` include those of `residual`. Raises `CorruptData` if the file cannot be decoded, also while its rows are
-    read, or its row count differs from its footer's or the table metadata's.
+    `columns` include those of `residual`; `storage` is read instead of the context's. Raises `CorruptData` if the file
+    cannot be decoded, also while its rows are read, or its row count differs from its footer's or the table metadata's.
     """
-    opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata, verify=context.verify)
+    where = context.storage if storage is None else storage
+    opened = open_data_file(where, task.path, task.file_format, task.key_metadata, verify=context.verify)
     with opened as data, decoding(task.path, "its rows"):
         check_rows(task.path, data.rows, task.record_count)
         if context.matching.legacy_calendar and isinstance(data, ParquetData):

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,16 @@ from lakescan import limits
 from lakescan.encryption import KeyManager
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
-from lakescan.storage.filesystems import account_of
+from lakescan.storage.filesystems import CONNECTIONS, account_of
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
 
-_REQUESTS = 16  # files requested in parallel
+if TYPE_CHECKING:
+    from lakescan.storage.single_requests import ListedName
+
+_REQUESTS = CONNECTIONS  # sent in parallel by threads
+_MOST_AT_ONCE = 16 * 2**20  # bytes of a file that is read by one request
 
 
 def join(base: str, *parts: str) -> str:
@@ -71,6 +75,20 @@ class Storage:
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
 
+    @classmethod
+    def of(cls, other: Storage) -> Self:
+        """A storage of this class with the settings and the connections of another one."""
+        made = cls(
+            other.options,
+            other.relocate,
+            other.key_manager,
+            other.cache_folder,
+            other.io_properties,
+            other.azure_account,
+        )
+        made._filesystems = other._filesystems
+        return made
+
     def __getstate__(self) -> dict[str, Any]:
         return {
             "options": self.options,
@@ -93,6 +111,11 @@ class Storage:
     def has_secrets(self) -> bool:
         """Whether there are settings that plans must not show."""
         return bool(self.options or self.io_properties)
+
+    @property
+    def settings(self) -> StorageOptions:
+        """What connections are made with: the options or, if there are none, the catalog's FileIO properties."""
+        return self._settings if self.options else self._of_catalog
 
     @property
     def all_options(self) -> StorageOptions:
@@ -142,8 +165,7 @@ class Storage:
 
     def _check_account(self, authority: str) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
-        settings = self._settings if self.options else self._of_catalog
-        account = account_of(authority)
+        settings, account = self.settings, account_of(authority)
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
         if settings.has_azure_credentials and account != self.azure_account.lower():
@@ -222,13 +244,12 @@ class Storage:
         read or a size other than listed, `CorruptMetadata` for a range outside the file, and `LimitExceeded` for more
         than `limits.WHOLE_FILE` bytes.
         """
+        if offset == 0 and length is None and (data := self.by_one_request(location, size)) is not None:
+            _check_listed(location, len(data), size)
+            return data
         with self.open(location) as file, storage_boundary("read", location):
             actual = int(file.size())
-            if size is not None and actual != size:
-                raise StorageError(
-                    f"{shown(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "
-                    "storage is not yet consistent. Try again."
-                )
+            _check_listed(location, actual, size)
             if offset < 0 or offset > actual or (length is not None and not 0 <= length <= actual - offset):
                 raise CorruptMetadata(
                     f"{shown(location)} has {actual:,} bytes, but {length} are to be read from byte {offset}: it was "
@@ -244,6 +265,29 @@ class Storage:
                 file.seek(offset)
             return read_whole(file, location, wanted)
 
+    def by_one_request(self, location: str, size: int | None = None, *, most: int = _MOST_AT_ONCE) -> bytes | None:
+        """A whole file of at most `most` bytes, if one request of its store gives its bytes and its size, else None.
+
+        `size` is its size if it is known. Raises `MissingFile`.
+        """
+        if not self.is_remote(location) or (size or 0) > most:
+            return None
+        from lakescan.storage.single_requests import Failed, single_requests  # not needed for local files
+
+        if (found := single_requests(self, location)) is None:
+            return None
+        bucket, key = found
+        try:
+            return bucket.whole(key, min(most, limits.WHOLE_FILE))
+        except FileNotFoundError as error:
+            raise MissingFile(self._missing(location, self.relocated(location))) from error
+        except Failed:
+            return None
+
+    def is_remote(self, location: str) -> bool:
+        """Whether a location is on another machine, where each request takes a round trip."""
+        return split_location(self.relocated(location))[0] != "file"
+
     def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
         """Read several whole files, with `sizes` from a listing if known; see `read`.
 
@@ -254,10 +298,29 @@ class Storage:
         def one(location: str, size: int | None) -> bytes:
             return self.read(location) if size is None else self.read(location, size=size)
 
-        if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
+        if len(locations) < 2 or not self.is_remote(locations[0]):
             return list(map(one, locations, known))
-        with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
+        with ThreadPoolExecutor(min(self.requests_at_once(locations[0]), len(locations))) as pool:
             return list(pool.map(one, locations, known))
+
+    def requests_at_once(self, location: str) -> int:
+        """How many requests to send at once to the store of a location."""
+        from lakescan.storage.single_requests import MOST_AT_ONCE, single_requests
+
+        return _REQUESTS if single_requests(self, location) is None else MOST_AT_ONCE
+
+    def names_after(self, folder: str, after: str) -> Iterator[Sequence[FileEntry]] | None:
+        """The files in a folder whose names come after a name, page by page, in the order of names.
+
+        Files in its folders are among them. None if the store cannot list a folder from a name on. Raises
+        `StorageError`.
+        """
+        if not self.is_remote(folder):
+            return None
+        from lakescan.storage.single_requests import single_requests
+
+        found = single_requests(self, folder)
+        return None if found is None else _pages(folder, found[0].names_after(found[1], after))
 
     def exists(self, location: str) -> bool:
         """Whether a file or folder exists."""
@@ -287,8 +350,13 @@ class Storage:
         if not locations:
             return []
         filesystem = self.resolve(locations[0])[0]
+        paths = [self.resolve(each)[1] for each in locations]
         with storage_boundary("looked up", locations[0]):
-            infos = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
+            if len(paths) < 2 or isinstance(filesystem, pafs.LocalFileSystem):
+                infos = filesystem.get_file_info(paths)
+            else:  # one after the other, in Arrow
+                with ThreadPoolExecutor(min(_REQUESTS, len(paths))) as pool:
+                    infos = list(pool.map(filesystem.get_file_info, paths))
         return [
             None if info.type == pafs.FileType.NotFound else _entry(info, location)
             for location, info in zip(locations, infos, strict=True)
@@ -368,6 +436,21 @@ class Storage:
             f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
         )
+
+
+def _check_listed(location: str, actual: int, size: int | None) -> None:
+    """Raise `StorageError` if a file has another size than it was listed with."""
+    if size is not None and actual != size:
+        raise StorageError(
+            f"{shown(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "
+            "storage is not yet consistent. Try again."
+        )
+
+
+def _pages(folder: str, pages: Iterator[list[ListedName]]) -> Iterator[Sequence[FileEntry]]:
+    with storage_boundary("listed", folder):
+        for page in pages:
+            yield [FileEntry(each.name, join(folder, each.name), each.size, each.modified) for each in page]
 
 
 def _entry(info: pafs.FileInfo, location: str) -> FileEntry:

@@ -59,7 +59,7 @@ def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
         return None
     if importlib.util.find_spec("obstore") is None:
         return None
-    return object_store(f"s3://{bucket}", _config(settings), repeats=True), path.strip("/")
+    return object_store(f"s3://{bucket}", _config(settings), retries=None), path.strip("/")
 
 
 def _config(settings: StorageOptions) -> tuple[tuple[str, Any], ...]:

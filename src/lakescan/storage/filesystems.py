@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import threading
+from typing import Any
 
+import pyarrow as pa
 from pyarrow import fs as pafs
 
 from lakescan.errors import InvalidOption, StorageError
 from lakescan.storage.options import StorageOptions
 
+CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
+_IO_THREADS = threading.Lock()
 _NO_CLIENT = re.compile(r"libjvm|libhdfs")
 
 
@@ -18,7 +23,7 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         case "file":
             return pafs.LocalFileSystem()
         case "s3":
-            return pafs.S3FileSystem(**options.s3())
+            return _s3(options.s3())
         case "gcs":
             return pafs.GcsFileSystem(**options.gcs())
         case "abfs":
@@ -29,6 +34,17 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         f"no filesystem for {scheme}:// locations: supported are file, s3, gs, abfs, hdfs; "
         "for a table that was copied, pass relocate={old_prefix: new_prefix}"
     )
+
+
+def _s3(arguments: dict[str, Any]) -> pafs.FileSystem:
+    """A client with as many connections as it may have threads: Arrow takes their number from its I/O threads."""
+    with _IO_THREADS:
+        before = pa.io_thread_count()
+        pa.set_io_thread_count(max(before, CONNECTIONS))
+        try:
+            return pafs.S3FileSystem(**arguments)
+        finally:
+            pa.set_io_thread_count(before)
 
 
 def account_of(authority: str) -> str:

@@ -155,8 +155,8 @@ def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> boo
 
 
 @lru_cache(maxsize=32)
-def object_store(root: str, settings: tuple[tuple[str, str], ...], *, repeats: bool = False) -> Any:
-    """Obstore's client of a bucket or container (`s3://bucket`), which sends each request once, unless it `repeats`."""
+def object_store(root: str, settings: tuple[tuple[str, str], ...], *, retries: int | None = 0) -> Any:
+    """Obstore's client of a bucket or container (`s3://bucket`); None: it repeats requests as often as it likes."""
     from obstore.store import from_url
 
     known = {name: value for name, value in settings if name not in _OF_DELTALAKE}
@@ -166,7 +166,9 @@ def object_store(root: str, settings: tuple[tuple[str, str], ...], *, repeats: b
     if profile := known.pop("aws_profile", None):
         known |= {f"aws_{name}": value for name, value in _of_profile(profile).items()}
     known = {name: value for name, value in known.items() if name not in _RETRIES}
-    arguments: dict[str, Any] = {"config": known, **({} if repeats else {"retry_config": {"max_retries": 0}})}
+    arguments: dict[str, Any] = {"config": known}
+    if retries is not None:
+        arguments["retry_config"] = {"max_retries": retries}
     if client:
         arguments["client_options"] = client
     if root.startswith("s3") and (provider := _aws_credentials(known)) is not None:

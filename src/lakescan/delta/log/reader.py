@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
 from lakescan.delta.log.known_states import LIVE_FILES, KnownFiles, commits_after, is_older
 from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits, read_piece
+from lakescan.delta.log.remembered import RememberingStorage
 from lakescan.delta.log.replay import continued, live_files
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment
 from lakescan.delta.log.shares import LogShares, share_count
@@ -29,6 +31,8 @@ from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.storage import Storage
+
+_FIRST_COMMITS, _MOST_COMMITS = 64, 1024  # remote commits that are read at once
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class LogReader:
     """Reads the files of one table's log."""
 
     def __init__(self, location: str, storage: Storage) -> None:
-        self._location, self.storage = location, storage
+        self._location, self.storage = location, RememberingStorage.of(storage)
         self._log_id = object()  # part of cache keys: a later log at this location may be another table's
         self._last: DeltaVersion | None = None  # most calls ask for the same version again
         self.known_id: str | None = None  # the table's id, once a metaData action was read
@@ -107,11 +111,18 @@ class LogReader:
             _NEWEST.put(key, found)
         return found
 
+    def _texts(self, commits: Iterable[LogFile]) -> Iterator[LogText]:
+        """The texts of commits, in order: local ones one by one, remote ones many at once, and more each time."""
+        rest, count = iter(commits), _FIRST_COMMITS if self.storage.is_remote(self._location) else 1
+        while some := list(islice(rest, count)):
+            yield from read_commits(some, self.storage)
+            count = min(count * 4, _MOST_COMMITS) if count > 1 else 1
+
     def _newest(self, commits: Iterable[LogFile], names: tuple[str, ...]) -> dict[str, Action]:
-        """The newest actions of these names; `commits` are newest first, and no more of them are read than needed."""
+        """The newest actions of these names; `commits` are newest first."""
         newest: dict[str, Action] = {}
-        for commit in commits:
-            newest = {**only_actions(single_actions(self.read(commit), names)), **newest}
+        for text in self._texts(commits):
+            newest = {**only_actions(single_actions(text, names)), **newest}
             if len(newest) == len(names):
                 break
         return newest
@@ -153,8 +164,8 @@ class LogReader:
 
     def _newest_first(self, segment: LogSegment, names: tuple[str, ...]) -> Iterator[list[Action]]:
         """The actions of these names, commit by commit, newest first, then those of the checkpoint."""
-        for commit in reversed(segment.commits):
-            yield list(single_actions(self.read(commit), names))
+        for text in self._texts(reversed(segment.commits)):
+            yield list(single_actions(text, names))
         if segment.checkpoint is not None:
             parts = segment.checkpoint.parts
             yield [each for part in parts for each in checkpoint_actions(part.location, self.storage, names)]
@@ -185,6 +196,7 @@ class LogReader:
         check_version(self._location, segment.version, files.num_rows, size, self.storage)
         if known is None or not is_older(segment, known.segment):
             LIVE_FILES.put(key, KnownFiles(segment, files))
+        self.storage.forget()
         return files
 
     def _live_files(

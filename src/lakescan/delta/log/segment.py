@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lakescan.common.cache import ENTRY, Kind
 from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.log.text import Action, parse_object
-from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable
+from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable, StorageError
 from lakescan.storage import FileEntry, Storage, join
 
 LOG_FOLDER = "_delta_log"
@@ -163,10 +163,14 @@ def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) ->
 
 
 def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
-    """Look up commits by name from a version on, until the last of some is missing or there are more than `most`.
+    """Find commits from a version on, until the last of some is missing or there are more than `most`.
 
     Others may be missing: the first, which a log clean-up may have removed if there is a checkpoint of its version.
+    They are looked up by name where the store cannot list a folder from a name on.
     """
+    listed = _listed_from(location, start, storage, most)
+    if listed is not None:
+        return listed
     commits: list[LogFile] = []
     count = _FIRST_LOOK
     while most is None or len(commits) <= most:
@@ -176,6 +180,23 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
         if entries[-1] is None:
             break
         start, count = start + count, min(count * 2, _LAST_LOOK)
+    return commits
+
+
+def _listed_from(location: str, start: int, storage: Storage, most: int | None) -> list[LogFile] | None:
+    """The commits from a version on, by listing the log from its name on; None if the store cannot."""
+    try:
+        pages = storage.names_after(join(location, LOG_FOLDER), f"{start:020d}.")
+        if pages is None:
+            return None
+        commits: list[LogFile] = []
+        for page in filter(None, pages):
+            matches = ((entry, _COMMIT.fullmatch(entry.name)) for entry in page)
+            commits += [LogFile(int(match[1]), entry) for entry, match in matches if match]
+            if (most is not None and len(commits) > most) or not page[-1].name[:1].isdigit():
+                break
+    except StorageError:
+        return None
     return commits
 
 

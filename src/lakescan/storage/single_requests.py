@@ -1,0 +1,126 @@
+"""S3 with one request for what pyarrow needs two for, by obstore: a whole file, and names after a given one.
+
+pyarrow asks for the size of a file before it reads it, and lists folders from their first name on. Here, the answer
+to a read tells the size, and a listing starts where it is needed. Used where obstore is installed and provably means
+the same store with the same credentials as pyarrow; else, and after any failure, pyarrow reads.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lakescan.storage.locations import ALIASES, split_location
+
+if TYPE_CHECKING:
+    from lakescan.storage import Storage
+
+MOST_AT_ONCE = 128  # requests; the client opens a connection for each
+_LOG = logging.getLogger("lakescan")
+# Keys that each client sends as they are.
+_PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
+# The settings that both clients have, and understand alike: with any other one, pyarrow reads.
+_COMMON = {"access_key", "secret_key", "session_token", "region", "endpoint_override", "anonymous", "aws_allow_http"}
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+_RETRIES = 3
+_PAGE = 1000  # names that S3 returns at once
+
+
+@dataclass(frozen=True)
+class ListedName:
+    """A name in a folder, with the file's size in bytes and the second of its last modification."""
+
+    name: str
+    size: int
+    modified: datetime
+
+
+class Failed(Exception):
+    """The client cannot read this: pyarrow is to read it, or to say what is wrong."""
+
+
+@dataclass
+class SingleRequests:
+    """A bucket. `is_usable` until a request failed for another reason than a missing file."""
+
+    store: Any
+    is_usable: bool = True
+
+    def whole(self, key: str, most: int) -> bytes | None:
+        """A whole file; None if it has more bytes than `most`. Raises `FileNotFoundError`, and `Failed`."""
+        import obstore
+
+        try:
+            found = obstore.get(self.store, key)
+            size = int(found.meta["size"])
+            if size > most:
+                return None
+            data = bytes(found.bytes())
+        except FileNotFoundError as error:
+            if "NoSuchKey" in str(error):
+                raise
+            raise self._failed(key, error) from error
+        except Exception as error:  # whatever a client raises
+            raise self._failed(key, error) from error
+        if len(data) != size:
+            raise self._failed(key, f"{len(data):,} of {size:,} bytes")
+        return data
+
+    def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
+        """The names in a folder that come after a name, page by page, in order; those in its folders, too.
+
+        Raises `Failed`.
+        """
+        import obstore
+
+        start = len(folder) + 1
+        try:
+            for page in obstore.list(self.store, f"{folder}/", offset=f"{folder}/{after}", chunk_size=_PAGE):
+                # As in the answers to other requests, times have whole seconds, so that they compare as equal.
+                yield [
+                    ListedName(each["path"][start:], each["size"], each["last_modified"].replace(microsecond=0))
+                    for each in page
+                ]
+        except Exception as error:
+            raise self._failed(folder, error) from error
+
+    def _failed(self, key: str, error: object) -> Failed:
+        self.is_usable = False
+        _LOG.info("pyarrow reads from the bucket of %s from now on: %s", key, error)
+        return Failed(str(error))
+
+
+def single_requests(storage: Storage, location: str) -> tuple[SingleRequests, str] | None:
+    """The bucket of a location and the key in it; None where pyarrow has to read."""
+    scheme, bucket, path = split_location(storage.relocated(location))
+    key = path.removeprefix("/")
+    if ALIASES.get(scheme, scheme) != "s3" or not _PLAIN.fullmatch(key):
+        return None
+    settings = {name: value for (store, name), value in storage.settings.values.items() if store == "s3"}
+    # Without keys, the clients look for them in different places, and may wait for a service that is not there.
+    has_keys = "access_key" in settings or "anonymous" in settings or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
+    other_endpoint = storage.settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
+    if not settings.keys() <= _COMMON or not has_keys or other_endpoint:
+        return None
+    found = _bucket(bucket, tuple(sorted(storage.settings.delta_rs().items())))
+    return (found, key) if found is not None and found.is_usable else None
+
+
+@lru_cache(maxsize=32)
+def _bucket(bucket: str, settings: tuple[tuple[str, str], ...]) -> SingleRequests | None:
+    if importlib.util.find_spec("obstore") is None:
+        return None
+    from lakescan.storage.put_if_absent import object_store
+
+    try:
+        return SingleRequests(object_store(f"s3://{bucket}", settings, retries=_RETRIES))
+    except Exception as error:  # whatever a client raises
+        _LOG.info("pyarrow reads from the bucket %s: %s", bucket, error)
+        return None
