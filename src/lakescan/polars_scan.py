@@ -8,17 +8,24 @@ filter is Polars' own, which runs on every batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
-from lakescan.expressions.predicate import Comparison, IsNull, Predicate
+from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate
 from lakescan.in_process import batches
-from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
+from lakescan.local.reader import default_readers, read_batches
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import ScanPlan
+from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE, ReadContext
+from lakescan.reading.parquet_frames import FrameFile, collected, frame_file, has_simple_columns
 from lakescan.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 
 _OPS = {"Eq": "=", "Gt": ">", "GtEq": ">=", "Lt": "<", "LtEq": "<="}
 _EPOCH = datetime(1970, 1, 1)
+_BYTES, _FILES = 1 << 28, 256  # of files that are read together, at most
 
 
 def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
@@ -37,14 +45,13 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     def frames(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
     ) -> Iterator[polars.DataFrame]:
-        refined = spec if columns is None else spec.narrowed(columns)
+        chosen = refined = spec if columns is None else spec.narrowed(columns)
         if predicate is not None and spec.max_rows is None:  # the filter of the query comes after the scan's limit
             refined = _filtered(refined, predicate, empty.schema, spec.selection)
         if predicate is None and rows is not None:
-            refined = refined.limit(rows)
+            chosen = refined = refined.limit(rows)
         left = rows
-        for frame in frames_of(refined):
-            frame = frame if predicate is None else frame.filter(predicate)
+        for frame in frames_of(chosen, predicate, refined):
             if left is not None:
                 frame, left = frame.head(left), max(left - frame.height, 0)
             yield frame
@@ -69,18 +76,93 @@ def _empty(spec: ScanSpec) -> polars.DataFrame:
     return empty
 
 
-def frames_of(spec: ScanSpec) -> Iterator[polars.DataFrame]:
-    """The rows of a scan as data frames, read while the rest is planned."""
+def frames_of(
+    spec: ScanSpec, predicate: polars.Expr | None = None, pruned: ScanSpec | None = None
+) -> Iterator[polars.DataFrame]:
+    """The rows of a scan for which `predicate` is true, as data frames, read while the rest is planned.
+
+    `pruned` is the scan with the parts of the predicate that its plan can use.
+    """
+    if not _may_read_files(spec):
+        for batch in batches(pruned or spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
+            yield _chosen(_frame(batch), predicate)
+        return
+    for plan in (pruned or spec).for_reading().plan_parts(default_readers()):
+        yield from _frames_of_plan(spec, pruned or spec, plan, predicate)
+
+
+def _may_read_files(spec: ScanSpec) -> bool:
+    """Whether Polars may read files itself: of plain columns, and all rows of them."""
+    is_whole = spec.condition == TRUE and spec.max_rows is None and not spec.reads_deleted
+    is_plain = spec.selection.is_plain and spec.options.lane != "arrow" and spec.storage.key_manager is None
+    return is_whole and is_plain and has_simple_columns(spec.output)
+
+
+def _frames_of_plan(
+    spec: ScanSpec, pruned: ScanSpec, plan: ScanPlan, predicate: polars.Expr | None
+) -> Iterator[polars.DataFrame]:
+    """The rows of a plan, in its order: some files at a time."""
+    files, context = plan.files, spec.read_context()
+    simple = pc.and_(pc.equal(files["file_format"], "parquet"), pc.is_null(files["key_metadata"]))
+    simple = pc.and_(simple, pa.array(plan.table.references.counts == 0)).to_numpy(zero_copy_only=False)
+    bounds = _bounds(simple, pc.fill_null(files["size"], 0).to_numpy())
+    for start, stop in pairwise(bounds):
+        some = plan.table.take(pa.array(range(start, stop)))
+        frames: Iterable[polars.DataFrame] | None = None
+        if simple[start]:
+            frames = _by_polars(context, some, predicate)
+        if frames is None:
+            part = pruned.plan_table(some, parallelism=default_readers())
+            read = pruned.read_context(part, batch_size=WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True)
+            frames = (_chosen(_frame(batch), predicate) for batch in read_batches([(part, read)]))
+        yield from frames
+
+
+def _bounds(simple: np.ndarray, sizes: np.ndarray) -> list[int]:
+    """Where runs of files begin that are read together, and where the last one ends."""
+    if not len(simple):
+        return [0]
+    part = np.cumsum(sizes) // _BYTES + np.arange(len(simple)) // _FILES
+    starts = np.flatnonzero((np.diff(simple) != 0) | ((np.diff(part) != 0) & simple[1:])) + 1
+    return [0, *starts.tolist(), len(simple)]
+
+
+def _by_polars(context: ReadContext, table: FileTable, predicate: polars.Expr | None) -> list[polars.DataFrame] | None:
+    """The rows of files as Polars reads them; None if it might not read one of them exactly."""
+    constants, known = table.files["constants"].combine_chunks(), table.constant_fields
+    found: list[FrameFile] = []
+    for row, (path, spec_id, count) in enumerate(
+        zip(*(table.files[name].to_pylist() for name in ("path", "spec_id", "record_count")), strict=True)
+    ):
+        file = frame_file(context, path, {i: constants.field(str(i))[row] for i in known[spec_id]}, count)
+        if file is None:
+            return None
+        found.append(file)
+    frames = []
+    starts = [0, *(n for n, (one, other) in enumerate(pairwise(found), 1) if not other.is_like(one)), len(found)]
+    for start, stop in pairwise(starts):
+        frame = collected(found[start:stop], context.output, predicate)
+        if frame is None:
+            return None
+        frames.append(frame)
+    return frames
+
+
+def _chosen(frame: polars.DataFrame, predicate: polars.Expr | None) -> polars.DataFrame:
+    return frame if predicate is None else frame.filter(predicate)
+
+
+def _frame(batch: pa.RecordBatch) -> polars.DataFrame:
+    """A batch as a data frame."""
     import polars as pl
 
-    for batch in batches(spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
-        columns = {
-            name: _texts(column) if isinstance(column, pa.DictionaryArray) else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
-        frame = pl.from_arrow(batch) if not columns else pl.DataFrame(columns)
-        assert isinstance(frame, pl.DataFrame)
-        yield frame
+    columns = {
+        name: _texts(column) if isinstance(column, pa.DictionaryArray) else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    frame = pl.from_arrow(batch) if not columns else pl.DataFrame(columns)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def _texts(column: pa.DictionaryArray) -> polars.Series:

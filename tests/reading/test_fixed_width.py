@@ -155,3 +155,59 @@ def test_a_forked_process_does_not_wait_for_threads_of_its_parent(tmp_path: Path
 def _read(path: str) -> None:
     assert polars_columns.polars_for(1 << 40) is None
     assert lakescan.table(path).scan().to_arrow().num_rows == 100
+
+
+FILTERS = {
+    "long": polars.col("long") > 0,
+    "double": polars.col("double") >= 0.0,
+    "text": polars.col("text").str.starts_with("x"),
+    "bool": ~polars.col("bool"),
+    "day": polars.col("day").is_null(),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_lazy_frames_are_the_same_however_files_are_read(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Several files; by their columns, partitions and deletes, Polars reads them itself or through Arrow."""
+    names = sorted(FILTERS)
+    partition = data.draw(st.sampled_from([None, "text", "day"]), label="partition")
+    catalog = lakescan.catalog("lazy", warehouse=tmp_path_factory.mktemp("lake"))
+    catalog.create_namespace("n")
+    schema = pa.schema([(name, TYPES[name][0]) for name in names])
+    form = data.draw(st.sampled_from(["iceberg", "delta"]))
+    properties = (
+        {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
+        if form == "delta"
+        else {"format-version": "3"}
+    )
+    by = [] if partition is None else [partition]
+    table = catalog.create_table("n.t", schema, format=form, partition_by=by, properties=properties)
+    for _ in range(data.draw(st.integers(1, 3), label="files")):
+        rows = data.draw(st.integers(1, 9))
+        drawn = {
+            n: data.draw(
+                st.lists(st.none() | TYPES[n][1].filter(lambda value: value != ""), min_size=rows, max_size=rows)
+            )
+            for n in names
+        }
+        table.append(pa.table(drawn, schema=schema))
+        table = catalog.load_table("n.t")
+    if data.draw(st.booleans(), label="deletes"):
+        table.delete("bool")
+        table = catalog.load_table("n.t")
+    if data.draw(st.booleans(), label="renames"):
+        table.alter().rename_column("long", "number").add_column("more", "long").commit()
+        table = catalog.load_table("n.t")
+    name = data.draw(st.sampled_from([n for n in names if n in table.schema.names]), label="filter")
+    lazy = table.scan().to_polars(lazy=True).filter(FILTERS[name])
+    whole = polars.DataFrame(by_pyarrow(table.scan()))
+    assert rows_of(lazy.collect()) == rows_of(whole.filter(FILTERS[name]))
+    assert rows_of(table.scan().to_polars()) == rows_of(whole)
+    assert lazy.collect().schema == whole.schema
+
+
+def rows_of(frame: Any) -> list[str]:
+    return sorted(map(str, frame.rows()))

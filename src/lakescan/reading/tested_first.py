@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.schema import Schema
-from lakescan.reading.batches import as_encoded, batch_of
+from lakescan.reading.batches import as_encoded, batch_of, filtered
 from lakescan.reading.parquet.file import ParquetData, runs
 from lakescan.reading.row_batches import TaskRows
 
-PIECE = 1 << 17  # rows from which on a piece gets no further row group
+PIECE = 1 << 17  # rows from which on the first piece gets no further row group
+_GROWTH, _MOST = 4, 16  # later pieces have so many times the rows of the one before, and at most so many of the first
 FEW = 1_000  # rows that may always be kept of a piece
 SHARE = 4  # of larger ones, one row in so many
 
@@ -56,15 +57,15 @@ class TestedFirst:
             yield from self._rest(piece, *found)
 
     def _pieces(self) -> Iterator[list[int]]:
-        """The row groups to read, as pieces. One Python step per row group."""
-        first = self.data.footer.first_rows
+        """The row groups to read, as pieces: the first is small, in case many rows match. One step per row group."""
+        first, scale = self.data.footer.first_rows, 1
         for run in runs(self.rows.chunks):
             piece: list[int] = []
             for group in run:
                 piece.append(group)
-                if first[group + 1] - first[piece[0]] >= PIECE:
+                if first[group + 1] - first[piece[0]] >= PIECE * scale:
                     yield piece
-                    piece = []
+                    piece, scale = [], min(scale * _GROWTH, _MOST)
             if piece:
                 yield piece
 
@@ -127,4 +128,4 @@ class TestedFirst:
         """The rows that are kept of row groups, all columns of which are read at once."""
         for start, batch in self.rows.batches(self.columns, groups, encoded=True):
             mask = self.keep(start, batch, self.columns)
-            yield batch if mask is None else batch.filter(mask)
+            yield batch if mask is None else filtered(batch, mask)

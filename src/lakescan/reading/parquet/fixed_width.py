@@ -17,7 +17,7 @@ from lakescan.reading.parquet.footer import Footer
 
 LEAST_ROWS = 1 << 15  # with fewer rows, opening the file again takes longer than decoding
 PIECE_BYTES = 1 << 26  # decoded at once, or a row group
-_CODECS = frozenset({0, 1, 2, 6, 7})  # by their numbers in `parquet.thrift`: none, snappy, gzip, zstd, lz4_raw
+CODECS = frozenset({0, 1, 2, 6, 7})  # by their numbers in `parquet.thrift`: none, snappy, gzip, zstd, lz4_raw
 _UNKNOWN = frozenset({-1})
 _PHYSICAL = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")
 
@@ -35,7 +35,7 @@ def fixed_width(file: pq.ParquetFile, footer: Footer, leaves: Sequence[int]) -> 
         and is_fixed_width(schema.field(column.path).type)
     }
     codecs = footer.codecs(found)
-    return {leaf: name for leaf, name in found.items() if codecs.get(leaf, _UNKNOWN) <= _CODECS}
+    return {leaf: name for leaf, name in found.items() if codecs.get(leaf, _UNKNOWN) <= CODECS}
 
 
 def decoded(path: str, names: Sequence[str], start: int, rows: int, schema: pa.Schema) -> pa.Table | None:
