@@ -28,6 +28,7 @@ from benchmarks import (
     upserts_growth,
 )
 from benchmarks.harness import as_markdown
+from benchmarks.picture import PICTURE, draw
 
 BENCHMARKS = {
     "local_read": local_read,
@@ -73,7 +74,10 @@ def main() -> None:
         )
         sections = {**_kept_sections(), **sections}
         text = "\n".join(sections[name] for name in BENCHMARKS if name in sections)
-        _DOCUMENT.write_text(f"# Benchmarks\n\nWritten by `make bench BENCH_ARGS=--write`. {about}\n\n{text}")
+        picture = "![Ratios of lakescan to its peers](benchmarks.svg)"
+        whole = f"# Benchmarks\n\nWritten by `make bench BENCH_ARGS=--write`. {about}\n\n{picture}\n\n{text}"
+        _DOCUMENT.write_text(whole)
+        PICTURE.write_text(draw(whole))
 
 
 def _kept_sections() -> dict[str, str]:

@@ -40,10 +40,22 @@ def run(rows: int, runs: int) -> list[Result]:
                 results.append(compare(task, mine, peer, runs=runs * 2, aim=1.0))
                 warm = ("the same, with a warm metadata cache", lambda c=condition: ours(c, DEFAULT_LIMIT))
                 results.append(compare(task, warm, peer, runs=runs, aim=0.2))
+            groups = ("plan, task groups as rows for Spark", _groups)
+            peer = ("Java 1.12", lambda: java({"table": path, "filter": []}))
+            results.append(compare("everything", groups, peer, runs=runs, aim=1.0))
     for task, condition, _ in _SCANS:
         mine = ("open and plan", lambda c=condition: ours(c))
         results.append(compare(task, mine, ("pyiceberg", lambda c=condition: _pyiceberg(path, c)), runs=2, aim=1 / 15))
     return results
+
+
+def _groups() -> object:
+    """The plan of all files, and its task groups as they are sent to Spark's workers."""
+    import lakescan
+    from lakescan.planning.group_rows import GroupRows
+
+    lakescan.set_cache_limit(0)
+    return GroupRows.of(lakescan.table(planning_table(100_000, 100)).scan().plan().groups)
 
 
 def _pyiceberg(path: str, condition: str | None) -> object:

@@ -1,11 +1,15 @@
-"""Planning 10,000, 100,000 and 1,000,000 Iceberg files, each in its own process: time and peak memory."""
+"""Planning 10,000 to 10,000,000 Iceberg files, each in its own process: time and peak memory.
+
+`whole` is one plan of all files, `parts` are plans of some manifests each. Of 10,000,000 files (100 copies of 100,000),
+a filter by bounds leaves 100: `one in 100,000`, in process and by two of Spark's workers, whose memory is not counted.
+"""
 
 from __future__ import annotations
 
 import statistics
 
 from benchmarks.harness import in_own_process
-from benchmarks.planning_table import planning_table
+from benchmarks.planning_table import copied_table, planning_table
 
 _PLAN = """
 import json, sys, time
@@ -13,6 +17,15 @@ import lakescan
 lakescan.set_cache_limit(0)
 started = time.perf_counter()
 scan = lakescan.table(sys.argv[1]).scan()
+if sys.argv[2].startswith("one in"):
+    scan = scan.where("c0 = 1234567")
+if sys.argv[2].endswith("on Spark"):
+    import lakescan.spark
+    from examples.demo import session
+    spark = session()
+    scan = scan.plan_with(lakescan.spark.SparkExecutor(spark))
+    list(scan.where("c0 = -1 and day = '1970-01-01'").plan().groups)  # starts the workers
+    started = time.perf_counter()
 plans = scan.plan_parts() if sys.argv[2] == "parts" else [scan.plan()]
 files = sum(len(plan.table) for plan in plans)
 seconds = time.perf_counter() - started
@@ -32,5 +45,13 @@ def run(rows: int, runs: int) -> str:
             assert all(each["files"] == files for each in found)
             seconds = statistics.median(each["seconds"] for each in found)
             peak = max(each["peak"] for each in found)
-            lines.append(f"| {files:,} | {how} | {seconds:.2f} | {seconds / files * 1e6:.1f} | {peak:,.0f} |")
+            lines.append(_line(files, how, seconds, peak))
+    path = copied_table(100_000, 100)
+    for how in ("parts", "one in 100,000", "one in 100,000, on Spark"):
+        once = in_own_process(_PLAN, path, how)
+        lines.append(_line(10_000_000, how, once["seconds"], once["peak"]))
     return "\n".join(lines)
+
+
+def _line(files: int, how: str, seconds: float, peak: float) -> str:
+    return f"| {files:,} | {how} | {seconds:.2f} | {seconds / files * 1e6:.1f} | {peak:,.0f} |"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import uuid
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import fastavro
 from samples.iceberg_deletes import (
     DeleteFile,
     avro_field,
@@ -50,6 +52,29 @@ def write_planning_table(folder: Path, location: str, files: int, manifests: int
         (folder / "metadata" / "v1.metadata.json").write_text(json.dumps(metadata))
         (folder / "metadata" / "version-hint.text").write_text("1")
         (folder / "done").touch()
+
+
+def copied_table(files: int, copies: int) -> str:
+    """The folder of a table whose manifests are copies of those of `planning_table(files, ...)`, each so many times."""
+    source, folder = Path(planning_table(files, files // 1000)), FOLDER / f"planning_{files}_{copies}_times"
+    if not (folder / "done").exists():
+        (folder / "metadata").mkdir(parents=True, exist_ok=True)
+        with (source / "metadata" / "snap.avro").open("rb") as file:
+            reader = fastavro.reader(file)
+            schema, listed = reader.writer_schema, list(reader)
+        entries = []
+        for copy in range(copies):
+            for entry in listed:
+                name = entry["manifest_path"].rsplit("/", 1)[1]
+                shutil.copy(source / "metadata" / name, folder / "metadata" / f"{copy:04d}-{name}")
+                entries.append(entry | {"manifest_path": f"file://{folder}/metadata/{copy:04d}-{name}"})
+        with (folder / "metadata" / "snap.avro").open("wb") as file:
+            fastavro.writer(file, schema, entries, codec="deflate")
+        metadata = (source / "metadata" / "v1.metadata.json").read_text().replace(str(source), str(folder))
+        (folder / "metadata" / "v1.metadata.json").write_text(metadata)
+        (folder / "metadata" / "version-hint.text").write_text("1")
+        (folder / "done").touch()
+    return str(folder)
 
 
 def _fields() -> list[dict[str, Any]]:
