@@ -112,6 +112,7 @@ def _contenders(task: str, path: str, rows: int) -> Iterator[tuple[str, Callable
         yield "sql", lambda: lakescan.sql(sql.format("t"), t=table).to_arrow()
     else:
         yield "to_arrow", lambda: (table.scan().where(where) if where else table.scan()).to_arrow()
+        yield "to_polars(lazy=True)", lambda: refine(table.scan().to_polars(lazy=True)).collect()
     paths = [each.removeprefix("file://") for each in table.scan().plan().files["path"].to_pylist()]
     yield "polars, files", lambda: refine(pl.scan_parquet(paths)).collect()
     yield "duckdb, files", lambda: duckdb.sql(sql.format(f"read_parquet({paths})")).to_arrow_table()
