@@ -43,7 +43,8 @@ def table(
         storage_options: Settings of the filesystem, by the names of pyiceberg, delta-rs, Hadoop or fsspec.
         relocate: Old location prefixes and what they are now, for a table whose files were moved or copied: the
             absolute paths in its metadata do not change.
-        key_manager: The keys of encrypted files: an object, or its name as `package.module:attribute`.
+        key_manager: The keys of encrypted files: an object, or its name as `package.module:attribute`. By default that
+            of the catalog, its property `key-manager`.
         options: Read options for every scan of the table (`version_as_of`, `snapshot_id`, `split_size`, ...);
             `docs/options.md` lists them.
 
@@ -79,6 +80,8 @@ def open_table(
     location = location_of(path)
     identifier = identifier_of(location)
     found = None if identifier is None else find(identifier)
+    if key_manager is None and options.key_manager is None and found is not None and found.key_manager is not None:
+        options = options.with_arguments({"key-manager": found.key_manager})
     manager = named_key_manager(options.key_manager) if options.key_manager else key_manager
     io_properties = {} if found is None else found.io_properties
     storage = Storage(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import check_no_view, translated
+from lakescan.catalogs.registry import key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
@@ -24,7 +25,9 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.iceberg.commit.creation import Replacement
+from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import iceberg_arguments
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _Made = TypeVar("_Made")
+_KEY = IcebergProperties.encryption_key.name
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDef
 def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> dict[str, Any]:
     check_no_view(identifier)
     arguments = iceberg_arguments(definition)
+    _check_encryption(catalog, identifier, arguments["properties"])
     where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))
     if any(letter in (definition.location or where) for letter in "?#"):
         raise UnsupportedFeature(
@@ -163,6 +168,18 @@ def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefini
             "name, or a location without these characters.",
         )
     return arguments
+
+
+def _check_encryption(catalog: Catalog, identifier: Identifier, properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedFeature` if a table is to be encrypted that its catalog cannot keep, or has no key manager for."""
+    if _KEY not in properties:
+        return
+    check_catalog(catalog, str(identifier))
+    if key_manager_name(identifier.catalog) is None:
+        raise UnsupportedFeature(
+            f"the encrypted Iceberg table {identifier} in a catalog without a key manager",
+            "Set key-manager in the catalog's properties.",
+        )
 
 
 def replacement_of(
@@ -182,7 +199,14 @@ def replacement_of(
             "Drop it and create it again, or upgrade it first by ALTER TABLE.",
         )
     arguments = iceberg_arguments(definition, version)
-    storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
+    _check_encryption(catalog, identifier, {**opened.properties, **arguments["properties"]})
+    if (key := opened.properties.get(_KEY)) != arguments["properties"].get(_KEY, key):
+        raise InvalidOption(
+            f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by one "
+            "key. Drop it and create it again."
+        )
+    io_properties = of_storage({**catalog.properties, **opened.io.properties})
+    storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))
     before = IcebergTable.open(opened.metadata_location, storage)
     try:
         changes = redefined(opened, arguments)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
-from lakescan.catalogs.registry import connection, is_known, refusal
+from lakescan.catalogs.registry import connection, is_known, key_manager_name, refusal
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
@@ -34,12 +34,13 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets.
+    `io_properties` configure access to its files; they hold secrets. `key_manager` is the name of the catalog's.
     """
 
     format: str
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key_manager: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def find(identifier: Identifier) -> FoundTable:
             if location is None:
                 raise
             return FoundTable("delta", location, of_storage(catalog.properties))
-    return FoundTable("iceberg", table.metadata_location, of_storage({**catalog.properties, **table.io.properties}))
+    io_properties = of_storage({**catalog.properties, **table.io.properties})
+    return FoundTable("iceberg", table.metadata_location, io_properties, key_manager_name(identifier.catalog))
 
 
 def find_view(identifier: Identifier) -> StoredView | None:

@@ -14,6 +14,7 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _GIVEN: dict[str, dict[str, str]] = {}
 # By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
+KEY_MANAGER = "key-manager"
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
@@ -33,12 +35,39 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
     """Register a catalog by its properties."""
     if "." in name or not name:
         raise InvalidOption(f"{name!r} is not a catalog name: it must not be empty or contain dots")
+    if not isinstance(properties.get(KEY_MANAGER, ""), str | None):
+        raise InvalidOption(
+            f"the {KEY_MANAGER} of catalog {name!r} is given by name, so that workers can import it: "
+            "'package.module:attribute'"
+        )
     _GIVEN[name] = _completed({key: str(value) for key, value in properties.items() if value is not None})
 
 
 def given() -> dict[str, dict[str, str]]:
     """The properties of the catalogs registered here, to send them to other processes."""
     return {name: dict(properties) for name, properties in _GIVEN.items()}
+
+
+def key_manager_name(name: str) -> str | None:
+    """The name of a catalog's key manager, its property `key-manager`; None if it has none.
+
+    It is code to run, so it counts only where this user says it, here or in pyiceberg's configuration: a server may
+    answer with any properties.
+    """
+    if name in _GIVEN:
+        return _GIVEN[name].get(KEY_MANAGER)
+    try:
+        from pyiceberg.utils.config import Config
+    except ImportError:
+        return None
+    found = (Config().get_catalog_config(name) or {}).get(KEY_MANAGER)
+    return None if found is None else str(found)
+
+
+def key_manager_of(name: str) -> KeyManager | None:
+    """A catalog's key manager, if it has one; raises `InvalidOption` if it cannot be imported."""
+    found = key_manager_name(name)
+    return None if found is None else named_key_manager(found)
 
 
 def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:

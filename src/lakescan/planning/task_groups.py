@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, overload
 
@@ -59,7 +59,7 @@ class FileScanTask:
     spec_id: int
     sequence_number: int | None
     first_row_id: int | None
-    key_metadata: bytes | None
+    key_metadata: bytes | None = field(repr=False)
     residual: int
     partition: pa.Scalar
     constants: dict[int, pa.Scalar]

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import orc
 
+from lakescan.encryption import FileKey
 from lakescan.errors import CorruptData
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField
 from lakescan.reading.projection import Projection, only_read
 from lakescan.storage import Storage
+from lakescan.storage.encrypted_stream import open_stream
 from lakescan.storage.faults import shown
 
 
@@ -93,9 +95,9 @@ def _paths(field: FileField, parent: str) -> Iterator[str]:
 
 
 @contextmanager
-def open_orc(storage: Storage, path: str) -> Iterator[OrcData]:
+def open_orc(storage: Storage, path: str, key: FileKey | None = None) -> Iterator[OrcData]:
     """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not ORC."""
-    with storage.open(path) as handle:
+    with open_stream(storage, path, key) as handle:
         with decoding(path, "its footer"):
             file = orc.ORCFile(handle)
         yield OrcData(file, path)

@@ -20,6 +20,7 @@ from pyarrow import fs as pafs
 
 from lakescan import limits
 from lakescan.encryption import KeyManager
+from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, account_of
@@ -61,7 +62,7 @@ class Storage:
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     relocate: Mapping[str, str] = field(default_factory=dict)
-    key_manager: KeyManager | None = None
+    key_manager: KeyManager | None = field(default=None, repr=False)
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
@@ -74,6 +75,7 @@ class Storage:
             raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
+        self.unwrapped_keys = None if self.key_manager is None else UnwrappedKeys(self.key_manager)
 
     @classmethod
     def of(cls, other: Storage) -> Self:

@@ -18,7 +18,7 @@ from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.catalogs.registry import connection
+from lakescan.catalogs.registry import connection, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -31,13 +31,14 @@ from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.creation import Replacement
+from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.equality_files import equality_files
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.expired_snapshots import Retention
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
-from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
+from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
 from lakescan.iceberg.scan.expired_files import parts_of
 from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
@@ -110,10 +111,13 @@ class IcebergTarget:
         catalog = connection(identifier.catalog)
         with translated(identifier):
             table = catalog.load_table(identifier.within)
+            if IcebergProperties(table.metadata.properties, str(identifier)).is_encrypted:
+                check_catalog(catalog, str(identifier), keeps_snapshots=True)
             options = staged_options(options, table.metadata.properties, str(identifier))
             table = with_branch(table, options.branch)
         if storage is None:
-            storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
+            io_properties = of_storage({**catalog.properties, **table.io.properties})
+            storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))
         return IcebergTarget(identifier, options, storage, table, known)
 
     @property
@@ -127,7 +131,10 @@ class IcebergTarget:
         given = self._table.metadata if self._with_columns is None else self._with_columns.given
         if self._replacement is not None:
             given = self._replacement.metadata
-        return IcebergWrites(given, self.storage, self.options)
+        writes = IcebergWrites(given, self.storage, self.options)
+        if writes.properties.is_encrypted:
+            check_catalog(self._table.catalog, self.name)
+        return writes
 
     @cached_property
     def _with_columns(self) -> WithColumns | None:

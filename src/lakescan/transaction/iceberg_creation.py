@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
-from lakescan.catalogs.registry import connection
+from lakescan.catalogs.registry import connection, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
@@ -53,7 +53,8 @@ class NewIcebergTable:
 
         `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
         """
-        storage = Storage(io_properties=of_storage({**staged.catalog.properties, **staged.io.properties}))
+        io_properties = of_storage({**staged.catalog.properties, **staged.io.properties})
+        storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))
         options = staged_options(options, staged.metadata.properties, str(identifier))
         found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
         return NewIcebergTable(identifier, options, storage, *found)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakescan.encryption.table_keys import NewKey
+from lakescan.errors import missing_dependency
 from lakescan.storage.faults import storage_boundary
 from lakescan.write.dictionaries import dictionary_columns
 from lakescan.write.statistics import FileStatistics, Leaf, count_nans
@@ -15,6 +18,18 @@ from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
 GROUP_ROWS = 1 << 20  # maximum per row group
 _NO_LIMIT = 1 << 62
+
+
+def encrypting(key: NewKey | None) -> dict[str, Any]:
+    """The argument of `pyarrow.parquet.ParquetWriter` for a file with a key: all of it encrypted, as Java writes it."""
+    if key is None:
+        return {}
+    try:
+        from pyarrow.parquet.encryption import create_encryption_properties
+    except ImportError as error:
+        raise missing_dependency("pyarrow >= 24 with encryption", "all", "writing encrypted Parquet files") from error
+    properties = create_encryption_properties(key.key, aad_prefix=key.aad_prefix, store_aad_prefix=False)
+    return {"encryption_properties": properties}
 
 
 class PartitionWriter:
@@ -39,6 +54,7 @@ class PartitionWriter:
         self._location = ""
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
+        self._encryption: NewKey | None = None  # of the open file
         self.locations: list[str] = []
         self.done: list[WrittenFile] = []
 
@@ -97,7 +113,8 @@ class PartitionWriter:
             self._location = self._writes.new_location(self._key, self._new_name())
             self.locations.append(self._location)
             self._sink = self._writes.storage.create(self._location)
-            options = self._writes.parquet_options
+            self._encryption = self._writes.new_key()
+            options = {**self._writes.parquet_options, **encrypting(self._encryption)}
             with storage_boundary("written", self._location, passing=pa.ArrowException):
                 self._writer = pq.ParquetWriter(
                     self._sink,
@@ -117,7 +134,9 @@ class PartitionWriter:
             size = sink.tell()
             sink.close()
         metadata = writer.writer.metadata
-        details = self._writes.describe(FileStatistics.of(metadata, self._leaves, self._nans))
+        details = dict(self._writes.describe(FileStatistics.of(metadata, self._leaves, self._nans)))
+        if self._encryption is not None:
+            details["key_metadata"] = self._encryption.metadata(size)
         self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
         self._writer = self._sink = None
         self._written, self._nans = 0, [0] * len(self._leaves)

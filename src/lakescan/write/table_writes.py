@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.table_definition import SortTerm
+from lakescan.encryption.table_keys import NewKey
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.write.column_rules import ColumnRules
@@ -40,6 +41,10 @@ class ByOptions:
     def note(self) -> str:
         """What the result of a write says of its files; empty if there is nothing to say."""
         return ""
+
+    def new_key(self) -> NewKey | None:
+        """The key of a new file; None if files are not encrypted."""
+        return None
 
     @property
     def max_rows(self) -> int | None:
@@ -134,6 +139,9 @@ class TableWrites(Protocol):
     @property
     def partition_names(self) -> Sequence[str]:
         """The names of the partition fields, as in file tables."""
+
+    def new_key(self) -> NewKey | None:
+        """The key of a new file, made where it is written; None if files are not encrypted."""
 
     def new_location(self, key: Key, name: str) -> str:
         """The location of a new file in a partition."""

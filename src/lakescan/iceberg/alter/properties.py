@@ -15,6 +15,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_
 from lakescan.storage.locations import split_location
 
 _COMMENT = "comment"
+_KEY = IcebergProperties.encryption_key.name
 # What Java's Spark catalog keeps for statements of their own.
 _STATEMENTS = {
     "sort-order": "WRITE ORDERED BY, or Table.alter().set_sort_order",
@@ -37,6 +38,7 @@ def set_properties(properties: Mapping[str, str], draft: Draft) -> Draft:
         if name.lower() in _STATEMENTS:
             raise InvalidOption(f"{name!r} cannot be set as a property: use {_STATEMENTS[name.lower()]}")
     check_properties(rest, "a table that is altered")
+    _check_same_key(rest.get(_KEY, draft.properties.get(_KEY)), draft)
     if FORMAT_VERSION in properties:
         draft = _upgraded(properties, draft)
     return replace(draft, properties={**draft.properties, **rest})
@@ -60,7 +62,17 @@ def unset_properties(change: UnsetProperties, draft: Draft) -> Draft:
             f"the table has no property {missing[0]!r}.{nearest(missing[0], draft.properties)} UNSET TBLPROPERTIES IF "
             "EXISTS passes over those that are not set."
         )
+    _check_same_key(None if _KEY in change.names else draft.properties.get(_KEY), draft)
     return replace(draft, properties={n: v for n, v in draft.properties.items() if n not in change.names})
+
+
+def _check_same_key(key: str | None, draft: Draft) -> None:
+    """Raise `InvalidOption` for another table key, as Java does: the keys of all files depend on the one that it has."""
+    if key != draft.properties.get(_KEY):
+        raise InvalidOption(
+            f"'{_KEY}' cannot be set, changed or removed: a table is encrypted from its creation on, by one key. Create "
+            "another table, and copy the rows"
+        )
 
 
 def set_comment(change: SetComment, draft: Draft) -> Draft:

@@ -46,7 +46,7 @@ def commit_created(
     producer = SnapshotProducer(base, storage, "append", FileChanges(added_files(written, base)), properties)
     try:
         updates = snapshot_updates(base.given, producer.produce(), branch) if written else ()
-        make(staged, updates[:1] if is_staged else updates)
+        make(staged, updates[:-1] if is_staged else updates)
     except CommitStateUnknown:
         raise
     except Exception:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.encryption.gcm_stream import encrypted
+from lakescan.encryption.table_keys import SnapshotKeys
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.manifests.manifest_list import MANIFESTS
 from lakescan.storage import Storage, join
@@ -18,7 +20,7 @@ _SAMPLE = 1000  # entries that are encoded to estimate the size of the others
 
 @dataclass(frozen=True)
 class Draft:
-    """A manifest that is not stored yet: its entries, its bytes and its row in the manifest list."""
+    """A manifest that is not stored yet: its entries, its bytes as they are stored, and its row in the manifest list."""
 
     entries: pa.Table
     data: bytes
@@ -27,12 +29,16 @@ class Draft:
 
 @dataclass
 class Drafts:
-    """Encodes and stores manifests of one snapshot. `stored` are the locations of all files it has stored."""
+    """Encodes and stores manifests of one snapshot; encrypts them if the table has `keys`.
+
+    `stored` are the locations of all files it has stored.
+    """
 
     base: CommitBase
     storage: Storage
     snapshot_id: int
     target_size: int
+    keys: SnapshotKeys | None = None
     stored: list[str] = field(default_factory=list)
     _id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _number: int = 0
@@ -44,8 +50,13 @@ class Drafts:
     def _draft(self, entries: pa.Table, data: bytes, spec_id: int, content: int) -> Draft:
         location = join(self.base.metadata.metadata_folder, f"{self._id}-m{self._number}.avro")
         self._number += 1
+        key_metadata = None
+        if self.keys is not None:
+            key = self.keys.new_key()
+            data = encrypted(data, key.file_key)
+            key_metadata = key.metadata(len(data))
         listed = self.base.writer(spec_id, content).listed(entries, location, len(data), self.snapshot_id)
-        return Draft(entries, data, listed)
+        return Draft(entries, data, {**listed, "key_metadata": key_metadata})
 
     def drafts(self, entries: pa.Table, spec_id: int, content: int) -> Iterator[Draft]:
         """Encode manifests of about the target size."""
@@ -65,11 +76,16 @@ class Drafts:
             self._write(str(each.listed["manifest_path"]), each.data)
         return pa.Table.from_pylist([dict(each.listed) for each in drafts], schema=MANIFESTS)
 
-    def store_list(self, data: bytes) -> str:
-        """Store the snapshot's manifest list, and return its location."""
+    def store_list(self, data: bytes) -> tuple[str, str | None]:
+        """Store the snapshot's manifest list; return its location, and the id of its key in an encrypted table."""
+        key_id = None
+        if self.keys is not None:
+            key = self.keys.new_key()
+            data = encrypted(data, key.file_key)
+            key_id = self.keys.add_list(key, len(data))
         location = join(self.base.metadata.metadata_folder, f"snap-{self.snapshot_id}-0-{self._id}.avro")
         self._write(location, data)
-        return location
+        return location, key_id
 
     def _write(self, location: str, data: bytes) -> None:
         self.stored.append(location)  # before it is written: a failed write may leave a file

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.encryption.table_keys import EncryptedKey
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import Draft, Drafts
+from lakescan.iceberg.commit.encryption import snapshot_keys
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.filter import Filtered, RemovedFiles, as_moved, without_files
 from lakescan.iceberg.commit.listed import listed_manifests
@@ -44,6 +46,8 @@ class NewSnapshot:
     schema_id: int
     first_row_id: int | None
     added_rows: int | None
+    key_id: str | None = None  # of the manifest list, in an encrypted table
+    new_keys: tuple[EncryptedKey, ...] = ()
 
 
 @dataclass
@@ -61,7 +65,8 @@ class SnapshotProducer:
     def __post_init__(self) -> None:
         properties = self.base.metadata.table_properties
         self._policy = MergePolicy.of(properties)
-        self._drafts = Drafts(self.base, self.storage, self.snapshot_id, self._policy.target_size)
+        self.keys = snapshot_keys(self.base, self.storage)
+        self._drafts = Drafts(self.base, self.storage, self.snapshot_id, self._policy.target_size, self.keys)
         self._counters = SummaryCounters(properties.partitions_in_summary)
         self._replaced = 0
 
@@ -221,15 +226,18 @@ class SnapshotProducer:
         data = manifest_list_file(
             manifests, base.format_version, self.snapshot_id, parent, base.sequence_number, base.next_row_id
         )
+        location, key_id = self._drafts.store_list(data)
         added_rows = None if next_row_id is None or base.next_row_id is None else next_row_id - base.next_row_id
         return NewSnapshot(
             self.snapshot_id,
             parent,
             base.sequence_number,
-            self._drafts.store_list(data),
+            location,
             self.operation,
             self.summary,
             base.metadata.current_schema_id,
             base.next_row_id,
             added_rows,
+            key_id,
+            () if self.keys is None else tuple(self.keys.added),
         )

@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.commit.recorded import MetadataChanges
+from lakescan.iceberg.metadata.kept_keys import AddEncryptionKeys, of_snapshot
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
@@ -41,14 +43,16 @@ def commit_snapshot(
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
     commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and what `commit` raises.
     """
+    if producer.keys is not None:
+        check_catalog(table.catalog, ".".join(table.name()))
     try:
         new = producer.produce()
     except BaseException:  # nothing was sent to the catalog
         discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
         raise
     branch = producer.base.branch
-    added, moved = snapshot_updates(table.metadata, new, branch)
-    updates = (*first, added, *then) if is_staged else (*first, added, moved, *then)
+    *added, moved = snapshot_updates(table.metadata, new, branch)
+    updates = (*first, *added, *then) if is_staged else (*first, *added, moved, *then)
     same = [*_same_branches(table, branch, new.parent_id), *_same_layout(table)]
     same += [each for each in requirements if each not in same]
     if is_staged:
@@ -153,7 +157,10 @@ def _no_other_snapshot(table: Table) -> list[Any]:
 
 
 def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
-    """The new snapshot, and the branch set to it with the retention that it has in the metadata (pyiceberg's)."""
+    """The new snapshot, after the keys that it needs; last, the branch set to it with its retention in the metadata.
+
+    The metadata is pyiceberg's.
+    """
     from pyiceberg.table.snapshots import Operation, Snapshot, Summary
     from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
@@ -166,8 +173,10 @@ def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any,
         summary=Summary(operation=Operation(new.operation), **new.summary),
         schema_id=new.schema_id,
         **lineage,
+        **of_snapshot(new.key_id),
     )
     before = metadata.refs.get(branch)
     kept = {} if before is None else {name: getattr(before, name) for name in _RETENTION}
     moved = SetSnapshotRefUpdate(ref_name=branch, type="branch", snapshot_id=new.snapshot_id, **kept)
-    return AddSnapshotUpdate(snapshot=snapshot), moved
+    keys = (AddEncryptionKeys(new.new_keys),) if new.new_keys else ()
+    return *keys, AddSnapshotUpdate(snapshot=snapshot), moved

@@ -30,6 +30,8 @@ def read_batch(
     if removed:
         return read()
     key = _key(batch, spec, storage, with_stats)
+    if storage.key_manager is not None and any(each.key_metadata is not None for each in batch):
+        return METADATA.get((key, "decrypted"), read)  # never on disk, and for readers with a key manager alone
     return METADATA.get(key, in_folder(storage.cache_folder, key, read))
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import limits
-from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import Container, of_one_schema, open_container
 from lakescan.iceberg.manifests.codes import DELETED, EXISTING
@@ -25,7 +24,7 @@ from lakescan.iceberg.manifests.manifest_checks import (
 from lakescan.iceberg.manifests.manifest_file import ManifestFile
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import is_encrypted_stream
+from lakescan.storage.encrypted_stream import key_of, read_streams
 
 STATS = {
     109: "value_counts",
@@ -99,12 +98,9 @@ def read_manifests(
 
 def open_manifests(manifests: Sequence[ManifestFile], storage: Storage) -> list[Container]:
     """Open manifests and check their headers against the list; raises `CorruptMetadata`, `UnsupportedFeature`."""
-    for manifest in manifests:
-        # Like the reference implementation, read an unencrypted manifest even if it has key metadata.
-        if manifest.key_metadata is not None and is_encrypted_stream(storage, manifest.manifest_path):
-            raise UnsupportedFeature("encrypted manifests", f"{manifest.manifest_path} is one.")
     paths = [manifest.manifest_path for manifest in manifests]
-    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    keys = [key_of(storage, each.manifest_path, each.key_metadata, "manifests") for each in manifests]
+    files = [open_container(data, path) for path, data in zip(paths, read_streams(storage, paths, keys), strict=True)]
     for file, manifest in zip(files, manifests, strict=True):
         check_header(file, manifest)
     return files

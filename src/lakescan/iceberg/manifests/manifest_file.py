@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ class ManifestFile:
     added_files_count: int | None = None
     existing_files_count: int | None = None
     deleted_files_count: int | None = None
-    key_metadata: bytes | None = None
+    key_metadata: bytes | None = field(default=None, repr=False)
     first_row_id: int | None = None
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import UnsupportedFeature
+from lakescan.encryption import FileKey
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import of_one_schema, open_container
 from lakescan.iceberg.manifests.list_checks import check_manifests, check_whole, fault
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import is_encrypted_stream
+from lakescan.storage.encrypted_stream import is_encrypted_stream, list_key_of, read_streams
 
 _NAMES = {
     500: "manifest_path",
@@ -90,10 +90,8 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
 def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
     """The manifest lists of snapshots; consecutive lists with one schema are decoded together."""
     paths = [str(each.manifest_list) for each in snapshots]
-    for each, path in zip(snapshots, paths, strict=True):
-        if each.key_id is not None and is_encrypted_stream(storage, path):
-            raise UnsupportedFeature("encrypted manifest lists", f"Snapshot {each.id} has one.")
-    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    keys = [_key(each, path, storage) for each, path in zip(snapshots, paths, strict=True)]
+    files = [open_container(data, path) for path, data in zip(paths, read_streams(storage, paths, keys), strict=True)]
     tables: list[pa.Table] = []
     for same in of_one_schema(files):
         group = [files[i] for i in same]
@@ -107,6 +105,13 @@ def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Tab
     for listed, path in zip(tables, paths, strict=True):
         check_manifests(listed, path)
     return tables
+
+
+def _key(snapshot: IcebergSnapshot, path: str, storage: Storage) -> FileKey | None:
+    """The key of a snapshot's manifest list; None for a plain one, as which it may prove if there is no key manager."""
+    if snapshot.key_id is None or (storage.key_manager is None and not is_encrypted_stream(storage, path)):
+        return None
+    return list_key_of(storage, path, snapshot.list_key)
 
 
 def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakescan.common.schema import Schema
+from lakescan.encryption.table_keys import EncryptedKey, ListKey
 from lakescan.errors import CorruptMetadata, NotATable
 from lakescan.iceberg.metadata.document import read_document
+from lakescan.iceberg.metadata.encryption_keys import parse_encryption_keys
 from lakescan.iceberg.metadata.format_versions import FormatVersion, known_version
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
 from lakescan.iceberg.metadata.partition_spec import PartitionSpecs, parse_spec
@@ -45,12 +47,14 @@ class _Parser:
 
     def __init__(self, node: Node, source: str, version: FormatVersion) -> None:
         self.node, self.source, self.version = node, source, version
+        self.keys: Mapping[str, EncryptedKey] = {}
 
     def parse(self) -> TableMetadata:
         """The metadata of the whole document."""
         node = self.node
         schemas, current_schema = self._schemas()
         specs, default_spec = self._specs(schemas, current_schema)
+        self.keys = parse_encryption_keys(node)
         snapshots = self._by_id(map(self._snapshot, node.children("snapshots", [])), "snapshots")
         current = self._current(snapshots)
         faults: dict[str, CorruptMetadata] = {}
@@ -72,6 +76,7 @@ class _Parser:
             sort_order=self._sort_order(),
             statistics_files=tuple(path for name in STATISTICS for path in self._log(name, _statistics_file, faults)),
             last_column_id=node.integer("last-column-id", None) if node.has("schemas") else None,
+            encryption_keys=self.keys,
             faults=faults,
             source=self.source,
         )
@@ -127,6 +132,7 @@ class _Parser:
             raise node.fault(f"has {wrong[0]!r} among its manifests, which is not a string")
         if not node.has("manifest-list") and not (manifests if self.version.lists_all else node.has("manifests")):
             raise node.fault("lacks 'manifest-list', so its files are unknown")
+        key_id = node.text("key-id", None)
         return IcebergSnapshot(
             id=node.integer("snapshot-id", least=_LEAST),
             parent_id=node.integer("parent-snapshot-id", None, least=_LEAST),
@@ -136,7 +142,8 @@ class _Parser:
             manifest_list=node.text("manifest-list", None),
             manifests=manifests,
             schema_id=node.integer("schema-id", None, most=INT_MAX),
-            key_id=node.text("key-id", None),
+            key_id=key_id,
+            list_key=None if key_id is None else ListKey.of(key_id, self.keys),
         )
 
     def _current(self, snapshots: Mapping[int, IcebergSnapshot]) -> int | None:

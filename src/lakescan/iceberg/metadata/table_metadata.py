@@ -8,6 +8,7 @@ from functools import cached_property
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import Field, Struct
+from lakescan.encryption.table_keys import EncryptedKey, ListKey
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec, partition_type
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder
@@ -29,6 +30,7 @@ class IcebergSnapshot:
     manifests: tuple[str, ...]
     schema_id: int | None
     key_id: str | None = None
+    list_key: ListKey | None = None  # of the manifest list; None if it is plain, or its key is missing
 
     def count(self, name: str, missing: int | None = None) -> int | None:
         """A count in the summary; `missing` if it is not there, None if it is not a whole number of 64 bits."""
@@ -87,6 +89,7 @@ class TableMetadata:
     sort_order: SortOrder = UNSORTED
     statistics_files: tuple[str, ...] = ()  # locations of table and partition statistics
     last_column_id: int | None = None
+    encryption_keys: Mapping[str, EncryptedKey] = field(default_factory=dict)
     faults: Mapping[str, CorruptMetadata] = field(default_factory=dict, compare=False)
     source: str = field(default="", compare=False)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from lakescan.common.option_values import boolean, integer, one_of, positive, whole
 from lakescan.common.properties import Property, is_true
 from lakescan.common.retries import RetryPolicy
+from lakescan.encryption.table_keys import checked_length
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.metrics_mode import MetricsMode
 from lakescan.planning.read_properties import ReadProperties
@@ -86,6 +87,13 @@ class IcebergProperties(ReadProperties):
     )
     delete_compression_level: Property[int | None] = Property(
         "write.delete.parquet.compression-level", None, _level, "level of that codec; null is the codec's own"
+    )
+    # Encryption
+    encryption_key: Property[str | None] = Property(
+        "encryption.key-id", None, str, "the id of the table's key, by which its files are encrypted; it never changes"
+    )
+    data_key_length = Property(
+        "encryption.data-key-length", 16, checked_length, "bytes of the keys of new files: 16, 24 or 32"
     )
     # Folders
     data_path: Property[str | None] = Property("write.data.path", None, _path, "the folder of new data files")
@@ -214,8 +222,8 @@ class IcebergProperties(ReadProperties):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether new files are to be encrypted."""
-        return any(name.startswith("encryption.") for name in self.texts)
+        """Whether the table's files are encrypted."""
+        return self.encryption_key is not None
 
     @property
     def folders(self) -> list[str]:
@@ -261,8 +269,9 @@ def check_properties(properties: Mapping[str, str], of: str = "a new table") -> 
     """Check properties to set: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
     declared = IcebergProperties.declared()
     for name, value in properties.items():
-        if name.startswith("encryption."):
-            raise UnsupportedFeature(f"'{name}' for {of}", "Encrypted tables are read, not written.")
+        if name.startswith("encryption.") and name not in declared:
+            known = f"{IcebergProperties.encryption_key.name} and {IcebergProperties.data_key_length.name}"
+            raise UnsupportedFeature(f"'{name}' for {of}", f"Properties of encryption are {known}.")
         if name in _RESERVED:
             raise InvalidOption(f"{name!r} cannot be set as a property: Iceberg keeps it in the table's metadata")
         if name == IcebergProperties.file_format.name and str(value).lower() != IcebergProperties.file_format.default:

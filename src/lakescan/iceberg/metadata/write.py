@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lakescan.iceberg.metadata.kept_keys import keep_encryption_keys, with_keys, without_keys
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def with_all_metadata(catalog: Catalog) -> Catalog:
     """
     from pyiceberg.catalog import MetastoreCatalog
 
+    with _LOCK:
+        keep_encryption_keys()
     if not isinstance(catalog, MetastoreCatalog):
         return catalog
 
@@ -124,7 +127,9 @@ def _update_all_versions() -> None:
         if to_3:
             same = SetLocationUpdate(location=base_metadata.location)  # a change, so that the old file is logged
             updates = (same, *(each for each in updates if each not in to_3))
-        return _as_version_1(theirs(_version_3(base_metadata) if to_3 else base_metadata, updates, *args, **kwargs))
+        plain, keys = without_keys(updates)
+        updated = theirs(_version_3(base_metadata) if to_3 else base_metadata, plain, *args, **kwargs)
+        return _as_version_1(with_keys(updated, keys))
 
     pyiceberg.catalog.update_table_metadata = update_table_metadata
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, check_columns, chosen_version
+from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, FormatVersion, check_columns, chosen_version
 from lakescan.iceberg.metadata.partition_spec import Transform
-from lakescan.iceberg.metadata.table_properties import check_properties
+from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties
 from lakescan.iceberg.write.their_objects import their_schema, their_transform
 
 if TYPE_CHECKING:
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
 
 
+_ENCRYPTED = 3  # the first format version with encryption keys
+
+
 def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for features of a later format version."""
     _check_rules(definition)
     check_properties(definition.properties)
     version = chosen_version(definition.properties, default_version)
+    check_key(definition.properties, version)
     check_columns(definition.columns, version)
     schema = as_schema(definition)
     comment = {} if definition.comment is None else {"comment": definition.comment}
@@ -35,6 +39,16 @@ def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -
         "sort_order": _order(definition),
         "properties": {PROPERTY: str(version.number), **definition.properties, **comment},
     }
+
+
+def check_key(properties: Mapping[str, str], version: FormatVersion) -> None:
+    """Raise `InvalidOption` for properties of encryption before version 3, which has encryption keys."""
+    encryption = (IcebergProperties.encryption_key.name, IcebergProperties.data_key_length.name)
+    if version.number < _ENCRYPTED and (named := [each for each in encryption if each in properties]):
+        raise InvalidOption(
+            f"'{named[0]}' needs format version {_ENCRYPTED}, and the table would have version {version.number}: also "
+            f"set '{PROPERTY}'='{_ENCRYPTED}'"
+        )
 
 
 def _check_rules(definition: TableDefinition) -> None:

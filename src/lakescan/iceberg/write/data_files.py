@@ -16,7 +16,9 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import iceberg_columns
 from lakescan.definition.table_definition import SortTerm
+from lakescan.encryption.table_keys import NewKey
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.iceberg.commit.encryption import check_encrypted
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
@@ -53,8 +55,7 @@ class IcebergWrites(ByOptions):
     def __post_init__(self) -> None:
         if (kind := self.properties.file_format) not in ("parquet", *_OTHERS):
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
-        if self.properties.is_encrypted:
-            raise UnsupportedFeature("writing encrypted Iceberg tables")
+        check_encrypted(self.properties, int(self.metadata.format_version), self.storage)
         self.properties.check_obeyed()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -103,6 +104,10 @@ class IcebergWrites(ByOptions):
         if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(schema.names):
             raise UnsupportedFeature(f"moving rows of a table that has its own column {min(taken)!r}")
         return schema.extended((m.ROW_ID, m.LAST_UPDATED))
+
+    def new_key(self) -> NewKey | None:
+        """The key of a new data or delete file; None if the table is not encrypted."""
+        return NewKey.random(self.properties.data_key_length) if self.properties.is_encrypted else None
 
     @property
     def of_moved_rows(self) -> IcebergWrites:

@@ -14,6 +14,7 @@ from lakescan.common.retries import outcome_of
 from lakescan.errors import CreatedConcurrently, UnsupportedFeature
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.format_versions import PROPERTY
+from lakescan.iceberg.metadata.kept_keys import with_keys, without_keys
 from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
@@ -98,7 +99,8 @@ def _write_metadata(staged: StagedTable, snapshot: Sequence[Any]) -> None:
     from pyiceberg.serializers import ToOutputFile
     from pyiceberg.table.update import update_table_metadata
 
-    metadata = update_table_metadata(staged.metadata, tuple(snapshot)) if snapshot else staged.metadata
+    plain, keys = without_keys(snapshot)
+    metadata = with_keys(update_table_metadata(staged.metadata, plain), keys) if snapshot else staged.metadata
     ToOutputFile.table_metadata(metadata, staged.io.new_output(staged.metadata_location))
 
 

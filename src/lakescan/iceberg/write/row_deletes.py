@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,8 @@ from pyroaring import BitMap64
 
 from lakescan import limits
 from lakescan.common import types as t
+from lakescan.encryption.gcm_stream import GcmWriter
+from lakescan.encryption.table_keys import NewKey
 from lakescan.errors import CorruptData, UnsupportedFeature
 from lakescan.iceberg.manifests.codes import POSITION_DELETES
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
@@ -176,8 +180,9 @@ class IcebergDeletes:
         location, storage = self.writes.locations.new(self._new_name("puffin"), None), self.writes.storage
         made.append(location)
         written: list[tuple[_Rows, int, int, int]] = []
-        with storage.create(location) as file:
-            writer = PuffinWriter(file)
+        key = self.writes.new_key()
+        with storage.create(location) as file, _sink(file, key) as sink:
+            writer = PuffinWriter(sink)
             for each in _chained(first, rows):
                 with storage_boundary("written", location):
                     offset, length = writer.add(each.path, each.deleted)
@@ -185,8 +190,12 @@ class IcebergDeletes:
                 written.append((_without_rows(each), len(each.deleted), offset, length))
             with storage_boundary("written", location):
                 size = writer.finish()
+                if isinstance(sink, GcmWriter):
+                    sink.close()
+                    size = sink.length
+        key_metadata = None if key is None else key.metadata(size)
         return [
-            _written(each, _vector(each, location, rows, size, offset, length))
+            _written(each, _vector(each, location, rows, size, offset, length, key_metadata))
             for each, rows, offset, length in written
         ]
 
@@ -269,7 +278,14 @@ def _without_rows(rows: _Rows) -> _Rows:
     return _Rows(rows.path, rows.spec_id, rows.key, BitMap64(), rows.new, rows.replaced)
 
 
-def _vector(rows: _Rows, location: str, deleted: int, size: int, offset: int, length: int) -> WrittenFile:
+def _sink(file: pa.NativeFile, key: NewKey | None) -> Any:
+    """What vectors are written into: the file, or what encrypts them into it."""
+    return nullcontext(file) if key is None else GcmWriter(file, key.file_key)
+
+
+def _vector(
+    rows: _Rows, location: str, deleted: int, size: int, offset: int, length: int, key_metadata: bytes | None
+) -> WrittenFile:
     details = {
         "content": POSITION_DELETES,
         "file_format": "PUFFIN",
@@ -277,6 +293,7 @@ def _vector(rows: _Rows, location: str, deleted: int, size: int, offset: int, le
         "referenced_data_file": rows.path,
         "content_offset": offset,
         "content_size_in_bytes": length,
+        "key_metadata": key_metadata,
     }
     return WrittenFile(location, rows.key, deleted, size, details)
 

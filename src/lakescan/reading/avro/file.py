@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakescan.encryption import FileKey
 from lakescan.reading.avro.blocks import AvroBlocks, open_blocks
 from lakescan.reading.avro.records import arrow_field, column
 from lakescan.reading.batches import batch_of
@@ -16,6 +17,7 @@ from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
+from lakescan.storage.encrypted_stream import open_stream
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ def _only_read(field: pa.Field, read: FileField) -> pa.Field:
 
 
 @contextmanager
-def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
+def open_avro(storage: Storage, path: str, key: FileKey | None = None) -> Iterator[AvroData]:
     """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Avro."""
-    with storage.open(path) as handle:
+    with open_stream(storage, path, key) as handle:
         with decoding(path, "its header"):
             size = int(handle.size())
             blocks = open_blocks(io.BufferedReader(handle), path, size)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pyroaring import BitMap64
 
 from lakescan import limits
-from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded, UnsupportedFeature
+from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded
 from lakescan.planning.delete_file import DeleteFile
 from lakescan.reading.decoding import decoding
 from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import is_encrypted_stream
+from lakescan.storage.encrypted_stream import key_of, read_part
 from lakescan.storage.faults import shown
 
 
@@ -18,7 +18,7 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
     """Load the positions in a deletion vector.
 
     Raises `CorruptMetadata` if it cannot be decoded or its cardinality differs from the recorded one; `StorageError`;
-    `UnsupportedFeature` if it is encrypted; `LimitExceeded` if it is larger than `limits.VECTOR`.
+    `UnsupportedFeature` if it is encrypted and there is no key manager; `LimitExceeded` if it is larger than `limits.VECTOR`.
     """
     if delete.inline is not None:
         where = "an inline deletion vector"
@@ -37,8 +37,6 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
 
 def _stored(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
     path = delete.location
-    if delete.key_metadata is not None and (storage.key_manager is not None or is_encrypted_stream(storage, path)):
-        raise UnsupportedFeature("encrypted deletion vectors", f"{path} is one.")
     if delete.length is None or delete.offset is None:
         raise CorruptMetadata(f"the deletion vector at {where} has no recorded offset and length")
     if delete.length > limits.VECTOR:
@@ -46,7 +44,8 @@ def _stored(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
             f"the deletion vector at {where} has {delete.length:,} bytes by its metadata, and the limit is "
             f"{limits.VECTOR:,}. If the size is legitimate, raise lakescan.limits.VECTOR."
         )
-    return decode_framed(storage.read(path, delete.offset, delete.length), where)
+    key = key_of(storage, path, delete.key_metadata, "deletion vectors")
+    return decode_framed(read_part(storage, path, key, delete.offset, delete.length), where)
 
 
 def of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:

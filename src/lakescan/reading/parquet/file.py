@@ -259,13 +259,13 @@ def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
 
     Without a key manager, key metadata is ignored, as in Iceberg's Java library: some writers set it for plain files.
     """
-    if storage.key_manager is None:
+    if storage.unwrapped_keys is None:
         return None
     try:
         from pyarrow.parquet.encryption import create_decryption_properties
     except ImportError as error:
         raise missing_dependency("pyarrow >= 24 with encryption", "all", "reading encrypted Parquet files") from error
-    key = storage.key_manager.file_key(path, key_metadata)
+    key = storage.unwrapped_keys.file_key(path, key_metadata)
     return create_decryption_properties(key.key, aad_prefix=key.aad_prefix)
 
 

@@ -1,0 +1,211 @@
+"""AES GCM streams: files encrypted in blocks of 1 MiB (Iceberg's "AES GCM Stream file format extension").
+
+A file is `AGS1`, the block length, then blocks of nonce, ciphertext and tag. The AAD of a block is the file's prefix and
+the block's number, so that blocks cannot be exchanged. The file's length, which its key metadata has, shows whether
+blocks are missing from the end.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from lakescan.encryption.ciphers import OVERHEAD, Cipher, TagMismatch
+from lakescan.encryption.key_manager import FileKey
+from lakescan.errors import CorruptData, CorruptMetadata
+
+MAGIC = b"AGS1"
+BLOCK = 1 << 20  # bytes of a block before it is encrypted; readers refuse any other number, as Java's does
+_HEADER = MAGIC + struct.pack("<i", BLOCK)
+_CIPHER_BLOCK = BLOCK + OVERHEAD
+_MOST_BLOCKS = 2**31 - 1
+
+
+def plain_length(length: int) -> int:
+    """Return how many bytes a stream of `length` bytes has decrypted; raises `ValueError` for an impossible length."""
+    full, rest = divmod(length - len(_HEADER), _CIPHER_BLOCK)
+    if full < 0 or (not full and not rest) or 0 < rest < OVERHEAD or (full and rest == OVERHEAD):
+        raise ValueError(f"no stream has {length:,} bytes")
+    return full * BLOCK + (rest - OVERHEAD if rest else 0)
+
+
+def encrypted(plain: bytes, key: FileKey) -> bytes:
+    """Return a whole file as a stream.
+
+    Example:
+        >>> decrypted(encrypted(b"rows", key), key, "f", len(data))
+        b'rows'
+    """
+    sink = io.BytesIO()
+    with GcmWriter(sink, key) as writer:
+        writer.write(plain)
+    return sink.getvalue()
+
+
+def decrypted(data: bytes, key: FileKey, path: str) -> bytes:
+    """Return the contents of a whole file; raises `CorruptData` as `GcmReader` does."""
+    return GcmReader(io.BytesIO(data), len(data), key, path).read()
+
+
+class GcmWriter(io.RawIOBase):
+    """A file that encrypts what is written into `sink`. `length` is how many bytes the sink has got; see `close`.
+
+    An empty file has one empty block, as Java writes it. Closing it writes the last block, and leaves the sink open.
+    """
+
+    def __init__(self, sink: Any, key: FileKey) -> None:
+        self._sink, self._cipher, self._prefix = sink, Cipher(key.key), key.aad_prefix or b""
+        self._kept, self._blocks, self._plain = bytearray(), 0, 0
+        sink.write(_HEADER)
+        self.length = len(_HEADER)
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Encrypt all full blocks; keep the rest."""
+        view = memoryview(data).cast("B")
+        self._plain += len(view)
+        start = 0
+        if self._kept:
+            start = min(BLOCK - len(self._kept), len(view))
+            self._kept += view[:start]
+            if len(self._kept) == BLOCK:
+                self._put(memoryview(bytes(self._kept)))
+                self._kept.clear()
+        while len(view) - start >= BLOCK:
+            self._put(view[start : start + BLOCK])
+            start += BLOCK
+        self._kept += view[start:]
+        return len(view)
+
+    def tell(self) -> int:
+        """The number of bytes written, before encryption."""
+        return self._plain
+
+    def close(self) -> None:
+        """Write the last block."""
+        if not self.closed:
+            if self._kept or not self._blocks:
+                self._put(memoryview(bytes(self._kept)))
+                self._kept.clear()
+            super().close()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.close()
+
+    def __del__(self) -> None:
+        """Nothing: a file that was abandoned is not finished."""
+
+    def _put(self, block: memoryview) -> None:
+        data = self._cipher.encrypt(block, self._prefix + struct.pack("<i", self._blocks))
+        self._sink.write(data)
+        self._blocks += 1
+        self.length += len(data)
+
+
+class GcmReader(io.RawIOBase):
+    """The decrypted contents of an open stream, for random access: blocks are decrypted as they are needed.
+
+    `file` has `seek` and `read`, and `size` bytes. Raises `CorruptData` if the file is not a stream, or is not as long
+    as its key metadata says; `read` raises it for a block that is not authentic.
+    """
+
+    def __init__(self, file: Any, size: int, key: FileKey, path: str) -> None:
+        self._file, self._path, self._prefix = file, path, key.aad_prefix or b""
+        self._at, self._number, self._block = 0, -1, b""
+        if key.file_length is None:
+            raise CorruptMetadata(
+                f"{path}: its key metadata has no file length, without which a truncated file is not noticed"
+            )
+        if size != key.file_length:
+            what = "truncated" if size < key.file_length else "appended to, or replaced"
+            raise self._fault(f"it has {size:,} bytes, and its key metadata says {key.file_length:,}: it was {what}")
+        try:
+            self.size = plain_length(size)
+        except ValueError as error:
+            raise self._fault(str(error)) from None
+        file.seek(0)
+        header = _all_of(file, len(_HEADER))
+        if header[: len(MAGIC)] != MAGIC:
+            raise self._fault(f"it begins with {header[: len(MAGIC)]!r}, and encrypted streams with {MAGIC!r}")
+        if header != _HEADER:
+            (block,) = struct.unpack("<i", header[len(MAGIC) :])
+            raise self._fault(f"its blocks have {block:,} bytes, and those of Iceberg's streams {BLOCK:,}")
+        self._cipher = Cipher(key.key)
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position, in decrypted bytes."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position, in decrypted bytes."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"negative position {start + offset}")
+        self._at = start + offset
+        return self._at
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        """Read so many bytes, or all that are left; fewer at the end alone."""
+        left = max(self.size - self._at, 0)
+        parts = list(self._parts(left if count is None or count < 0 else min(count, left)))
+        self._at += sum(map(len, parts))
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read into a buffer."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _parts(self, count: int) -> Iterator[memoryview]:
+        if not self.size:
+            self._read_block(0)  # an empty file is authentic, too
+        at, stop = self._at, self._at + count
+        while at < stop:
+            number, start = divmod(at, BLOCK)
+            self._read_block(number)
+            part = memoryview(self._block)[start : start + stop - at]
+            yield part
+            at += len(part)
+
+    def _read_block(self, number: int) -> None:
+        if number == self._number:
+            return
+        length = min(BLOCK, self.size - number * BLOCK) + OVERHEAD
+        self._file.seek(len(_HEADER) + number * _CIPHER_BLOCK)
+        data = _all_of(self._file, length)
+        try:
+            self._block = self._cipher.decrypt(data, self._prefix + struct.pack("<i", number))
+        except TagMismatch:
+            raise self._fault(
+                f"its block {number} is not authentic: it was changed or moved, or its key metadata has another key"
+            ) from None
+        self._number = number
+
+    def _fault(self, what: str) -> CorruptData:
+        return CorruptData(f"{self._path}: {what}. Restore the file.")
+
+
+def _all_of(file: Any, length: int) -> bytes:
+    """Read so many bytes, or fewer at the end of the file, however few a read gives."""
+    parts, left = [], length
+    while left and (part := file.read(left)):
+        parts.append(bytes(part))
+        left -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,107 @@
+"""Key managers: what wraps and unwraps the keys of an encrypted table, and says the key of each file.
+
+>>> lakescan.table(path, key_manager=StandardKeyManager())
+
+On Spark, and in catalogs, a key manager is given by name, `package.module:attribute`, so that each worker can import
+it; a class is instantiated without arguments.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lakescan.encryption.key_metadata import StandardMetadata
+from lakescan.errors import InvalidOption, UnsupportedFeature
+
+
+@dataclass(frozen=True)
+class FileKey:
+    """The encryption key of one file (16, 24 or 32 bytes), and the AAD prefix that its writer used.
+
+    `file_length` is the size of the encrypted file in bytes, None if unknown: AES GCM streams need it.
+    """
+
+    key: bytes = field(repr=False)
+    aad_prefix: bytes | None = field(default=None, repr=False)
+    file_length: int | None = None
+
+    def __repr__(self) -> str:
+        return f"FileKey({len(self.key) * 8} bits)"
+
+
+class KeyManager(Protocol):
+    """Wraps and unwraps keys with a table's key, by a key management service; also provides the keys of files.
+
+    A manager of a whole encrypted table has `wrap_key` and `unwrap_key`, as Java's `KeyManagementClient` does. The
+    methods that a subclass leaves out are those of Iceberg's standard: `file_key` reads the standard key metadata.
+
+    Example:
+        >>> class Vault(KeyManager):
+        ...     def wrap_key(self, key, wrapping_key_id):
+        ...         return service.encrypt(KeyId=wrapping_key_id, Plaintext=key)["CiphertextBlob"]
+        ...     def unwrap_key(self, wrapped_key, wrapping_key_id):
+        ...         return service.decrypt(KeyId=wrapping_key_id, CiphertextBlob=wrapped_key)["Plaintext"]
+    """
+
+    def file_key(self, path: str, key_metadata: bytes) -> FileKey:
+        """Return the key of a file.
+
+        Args:
+            path: The file's location; for messages.
+            key_metadata: What the table's metadata has for the file.
+
+        Raises:
+            CorruptMetadata: The key metadata is in another format.
+
+        Example:
+            >>> manager.file_key("s3://lake/t/data/1.parquet", key_metadata)
+        """
+        found = StandardMetadata.parse(key_metadata, path)
+        return FileKey(found.key, found.aad_prefix, found.file_length)
+
+    def wrap_key(self, key: bytes, wrapping_key_id: str) -> bytes:
+        """Encrypt a key with the one of this id, which never leaves its service.
+
+        Args:
+            key: 16, 24 or 32 bytes.
+            wrapping_key_id: The table's property `encryption.key-id`.
+
+        Raises:
+            UnsupportedFeature: The manager cannot.
+
+        Example:
+            >>> wrapped = manager.wrap_key(key, "keyA")
+        """
+        raise UnsupportedFeature(f"wrapping keys with {type(self).__name__}", "Give a key manager with wrap_key.")
+
+    def unwrap_key(self, wrapped_key: bytes, wrapping_key_id: str) -> bytes:
+        """Decrypt what `wrap_key` returned for the same id.
+
+        Args:
+            wrapped_key: As in the table's metadata.
+            wrapping_key_id: The table's property `encryption.key-id`.
+
+        Raises:
+            UnsupportedFeature: The manager cannot.
+
+        Example:
+            >>> key = manager.unwrap_key(wrapped, "keyA")
+        """
+        raise UnsupportedFeature(f"unwrapping keys with {type(self).__name__}", "Give a key manager with unwrap_key.")
+
+
+class StandardKeyManager(KeyManager):
+    """Reads Iceberg's standard key metadata, which contains the file's key itself; it knows no table keys."""
+
+
+def named_key_manager(name: str) -> KeyManager:
+    """Import the key manager `package.module:attribute`; raises `InvalidOption` if it cannot be imported."""
+    module, _, attribute = name.partition(":")
+    try:
+        imported: object = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise InvalidOption(f"no key manager at {name!r}: write it as package.module:attribute ({error})") from error
+    manager: KeyManager = imported() if isinstance(imported, type) else imported  # type: ignore[assignment]
+    return manager

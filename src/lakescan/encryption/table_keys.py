@@ -1,0 +1,191 @@
+"""The keys in a table's metadata: table key -> key encryption key -> key metadata of manifest lists.
+
+Key encryption keys (KEKs) are wrapped by the key manager with the table's key, and used for two years (NIST SP 800-57),
+as in Java. The key metadata of a manifest list is encrypted with a KEK, with the KEK's timestamp as AAD, so that a KEK
+is not used past its time by a changed timestamp.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakescan.encryption.ciphers import KEY_LENGTHS, Cipher, TagMismatch, new_key
+from lakescan.encryption.key_manager import FileKey, KeyManager
+from lakescan.encryption.key_metadata import StandardMetadata
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+
+TIMESTAMP = "KEY_TIMESTAMP"  # the property of a KEK: when it was made, in ms
+_LIFESPAN_MS = 730 * 24 * 60 * 60 * 1000
+_AAD_BYTES = _ID_BYTES = 16
+
+
+@dataclass(frozen=True)
+class EncryptedKey:
+    """One of `encryption-keys`: a wrapped KEK, or the encrypted key metadata of a manifest list."""
+
+    id: str
+    encrypted: bytes = field(repr=False)
+    encrypted_by: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The key as it is in the table's metadata."""
+        found: dict[str, object] = {
+            "key-id": self.id,
+            "encrypted-key-metadata": base64.b64encode(self.encrypted).decode(),
+        }
+        if self.encrypted_by is not None:
+            found["encrypted-by-id"] = self.encrypted_by
+        if self.properties:
+            found["properties"] = dict(self.properties)
+        return found
+
+
+@dataclass(frozen=True)
+class ListKey:
+    """What the key metadata of a snapshot's manifest list is encrypted with; None of it is secret."""
+
+    own: EncryptedKey
+    kek: EncryptedKey
+
+    @staticmethod
+    def of(key_id: str, keys: Mapping[str, EncryptedKey]) -> ListKey | None:
+        """Look a snapshot's `key-id` up; None if a key is missing, or is no KEK: one that has an id and a timestamp."""
+        own = keys.get(key_id)
+        kek = None if own is None or own.encrypted_by is None else keys.get(own.encrypted_by)
+        if own is None or kek is None or kek.encrypted_by is None or TIMESTAMP not in kek.properties:
+            return None
+        return ListKey(own, kek)
+
+
+class UnwrappedKeys:
+    """The KEKs that a key manager has unwrapped, kept in memory, so that the service is asked once for each."""
+
+    def __init__(self, manager: KeyManager) -> None:
+        self._manager = manager
+        self._known: dict[tuple[str, bytes], bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"UnwrappedKeys({len(self._known)})"
+
+    def kek(self, key: EncryptedKey) -> bytes:
+        """Unwrap a KEK; raises `UnsupportedFeature` for a key manager that cannot, and what the manager raises."""
+        known = key.id, key.encrypted
+        if known not in self._known:
+            unwrap = getattr(self._manager, "unwrap_key", None)
+            if unwrap is None:
+                raise UnsupportedFeature(
+                    "encrypted manifest lists with a key manager without unwrap_key",
+                    "Give one that unwraps keys with the table's key (lakescan.KeyManager).",
+                )
+            self._known[known] = bytes(unwrap(key.encrypted, str(key.encrypted_by)))
+        return self._known[known]
+
+    def add(self, key: EncryptedKey, plain: bytes) -> None:
+        """Keep a KEK that was made here."""
+        self._known[key.id, key.encrypted] = plain
+
+    def file_key(self, path: str, key_metadata: bytes) -> FileKey:
+        """Return the key of a file by its key metadata: the manager's own way, else the standard's."""
+        own = getattr(self._manager, "file_key", None)
+        found: FileKey = (
+            KeyManager.file_key(self._manager, path, key_metadata) if own is None else own(path, key_metadata)
+        )
+        return found
+
+    def list_key(self, key: ListKey, path: str) -> FileKey:
+        """Return the key of a manifest list; raises `CorruptMetadata` if its key metadata is not authentic."""
+        aad = key.kek.properties[TIMESTAMP].encode()
+        try:
+            plain = Cipher(self.kek(key.kek)).decrypt(key.own.encrypted, aad)
+        except TagMismatch:
+            raise CorruptMetadata(
+                f"{path}: the key metadata of this manifest list, {key.own.id!r} in the table's encryption-keys, is not "
+                "authentic: it was changed, or the key manager has another key"
+            ) from None
+        found = StandardMetadata.parse(plain, path)
+        return FileKey(found.key, found.aad_prefix, found.file_length)
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """The key of a file that is being written, made where it is written."""
+
+    key: bytes = field(repr=False)
+    aad_prefix: bytes = field(repr=False)
+
+    @staticmethod
+    def random(length: int) -> NewKey:
+        """Make a key of so many bytes."""
+        return NewKey(new_key(length), new_key(_AAD_BYTES))
+
+    @property
+    def file_key(self) -> FileKey:
+        """The key as for reading, of a file whose length is not known yet."""
+        return FileKey(self.key, self.aad_prefix)
+
+    def metadata(self, length: int) -> bytes:
+        """Return the standard key metadata of the file, once it has `length` bytes, encrypted."""
+        return StandardMetadata(self.key, self.aad_prefix, length).encoded()
+
+
+class SnapshotKeys:
+    """The keys of a snapshot that is being written. `added` are those that its commit adds to the table's metadata."""
+
+    def __init__(
+        self,
+        manager: KeyManager,
+        unwrapped: UnwrappedKeys,
+        table_key: str,
+        key_length: int,
+        keys: Mapping[str, EncryptedKey],
+    ) -> None:
+        self._manager, self._unwrapped, self._table_key = manager, unwrapped, table_key
+        self._length, self._keys = key_length, keys
+        self.added: list[EncryptedKey] = []
+
+    def new_key(self) -> NewKey:
+        """Make the key of a file."""
+        return NewKey.random(self._length)
+
+    def add_list(self, key: NewKey, length: int) -> str:
+        """Encrypt the key of a manifest list of `length` bytes; return the id of its key, the snapshot's `key-id`."""
+        kek = self._kek()
+        encrypted = Cipher(self._unwrapped.kek(kek)).encrypt(key.metadata(length), kek.properties[TIMESTAMP].encode())
+        own = EncryptedKey(_new_id(), encrypted, kek.id)
+        self.added.append(own)
+        return own.id
+
+    def _kek(self) -> EncryptedKey:
+        """The table's KEK that is not too old, else a new one."""
+        now = int(time.time() * 1000)
+        for each in (*self._keys.values(), *self.added):
+            made = each.properties.get(TIMESTAMP, "")
+            if each.encrypted_by == self._table_key and made.isdecimal() and now - int(made) < _LIFESPAN_MS:
+                return each
+        wrap = getattr(self._manager, "wrap_key", None)
+        if wrap is None:
+            raise UnsupportedFeature(
+                "writing encrypted tables with a key manager without wrap_key",
+                "Give one that wraps keys with the table's key (lakescan.KeyManager).",
+            )
+        plain = new_key(self._length)
+        made_now = EncryptedKey(_new_id(), bytes(wrap(plain, self._table_key)), self._table_key, {TIMESTAMP: str(now)})
+        self._unwrapped.add(made_now, plain)
+        self.added.append(made_now)
+        return made_now
+
+
+def checked_length(text: str) -> int:
+    """Parse the length of data keys in bytes; raises `ValueError`, whose text says what is expected."""
+    if text.strip() not in map(str, KEY_LENGTHS):
+        raise ValueError("16, 24 or 32 bytes")
+    return int(text)
+
+
+def _new_id() -> str:
+    return base64.b64encode(new_key(_ID_BYTES)).decode()

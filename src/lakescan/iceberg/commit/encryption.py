@@ -1,0 +1,69 @@
+"""Which keys the files of a write have, and where encrypted tables can be written to at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakescan.encryption.table_keys import SnapshotKeys
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.storage import Storage
+
+_VERSION = 3  # the first whose metadata has encryption keys
+
+
+def snapshot_keys(base: CommitBase, storage: Storage) -> SnapshotKeys | None:
+    """The keys of a new snapshot; None for a table that is not encrypted. Raises what `check_encrypted` raises.
+
+    Raises `CorruptMetadata` for an encrypted table whose key is named no more: its new files would be plain.
+    """
+    metadata, properties = base.metadata, base.metadata.table_properties
+    key = properties.encryption_key
+    if key is None:
+        if metadata.encryption_keys:
+            raise CorruptMetadata(
+                f"{metadata.source or metadata.location} has encryption-keys, but no property "
+                f"{IcebergProperties.encryption_key.name}: new files would not be encrypted. Restore the property."
+            )
+        return None
+    check_encrypted(properties, metadata.format_version, storage)
+    assert storage.key_manager is not None
+    assert storage.unwrapped_keys is not None
+    return SnapshotKeys(
+        storage.key_manager, storage.unwrapped_keys, key, properties.data_key_length, metadata.encryption_keys
+    )
+
+
+def check_encrypted(properties: IcebergProperties, version: int, storage: Storage) -> None:
+    """Raise `UnsupportedFeature` if files of an encrypted table cannot be written: version 2, or no key manager."""
+    if not properties.is_encrypted:
+        return
+    if version < _VERSION:
+        raise UnsupportedFeature(
+            f"writing to an encrypted Iceberg table of format version {version} ({properties.where})",
+            "Version 3 has encryption keys: upgrade the table first.",
+        )
+    if storage.key_manager is None:
+        raise UnsupportedFeature(
+            f"writing to an encrypted Iceberg table without a key manager ({properties.where})",
+            "Set key-manager in the catalog's properties, or open the table with key_manager=.",
+        )
+    _ = properties.data_key_length
+
+
+def check_catalog(catalog: Any, name: str, *, keeps_snapshots: bool = False) -> None:
+    """Raise `UnsupportedFeature` for a catalog by which an encrypted table cannot be changed.
+
+    pyiceberg's requests to REST servers have no keys, and what it writes for other metastores lacks what Java checks
+    there. A change that `keeps_snapshots` needs no keys, so REST servers make it.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    if isinstance(catalog, SqlCatalog) or (keeps_snapshots and not isinstance(catalog, MetastoreCatalog)):
+        return
+    raise UnsupportedFeature(
+        f"changing the encrypted Iceberg table {name} in a catalog of type {type(catalog).__name__}",
+        "Encrypted tables are changed in SQL catalogs alone; they are read in all.",
+    )

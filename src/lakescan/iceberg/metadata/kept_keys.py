@@ -1,0 +1,54 @@
+"""Encryption keys in pyiceberg's metadata, which has no field for them: kept as they are read, and added by commits.
+
+Without this, pyiceberg's catalogs would write metadata without the keys, and nobody could read the table any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.encryption.table_keys import EncryptedKey
+from lakescan.iceberg.metadata.encryption_keys import NAME
+
+_KEY_ID = "key-id"  # of a snapshot
+
+
+@dataclass(frozen=True)
+class AddEncryptionKeys:
+    """An update of a table's metadata, for the catalogs whose metadata files lakescan writes."""
+
+    keys: tuple[EncryptedKey, ...]
+
+
+def keep_encryption_keys() -> None:
+    """Let pyiceberg's models of snapshots and of version 3 keep members that they do not know."""
+    from pyiceberg.table.metadata import TableMetadataV3, TableMetadataWrapper
+    from pyiceberg.table.snapshots import Snapshot
+
+    if TableMetadataV3.model_config.get("extra") == "allow":
+        return
+    for model in (Snapshot, TableMetadataV3):
+        model.model_config["extra"] = "allow"
+    for model in (Snapshot, TableMetadataV3, TableMetadataWrapper):
+        model.model_rebuild(force=True)
+
+
+def with_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
+    """pyiceberg's metadata with more keys; those that it has stay."""
+    known = list((metadata.model_extra or {}).get(NAME, ()))
+    ids = {each[_KEY_ID] for each in known}
+    new = [key.document for each in updates for key in each.keys if key.id not in ids]
+    return metadata.model_copy(update={NAME: [*known, *new]}) if new else metadata
+
+
+def without_keys(updates: Sequence[Any]) -> tuple[tuple[Any, ...], list[AddEncryptionKeys]]:
+    """Tell pyiceberg's updates from those of keys."""
+    plain = tuple(each for each in updates if not isinstance(each, AddEncryptionKeys))
+    return plain, [each for each in updates if isinstance(each, AddEncryptionKeys)]
+
+
+def of_snapshot(key_id: str | None) -> dict[str, str]:
+    """The member of a snapshot (pyiceberg's) that names the key of its manifest list."""
+    return {} if key_id is None else {_KEY_ID: key_id}
