@@ -171,7 +171,7 @@ def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefini
 
 
 def _check_encryption(catalog: Catalog, identifier: Identifier, properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedFeature` if a table is to be encrypted that its catalog cannot keep, or has no key manager for."""
+    """Raise `UnsupportedFeature` for an encrypted table that its catalog cannot keep, or has no key manager for."""
     if _KEY not in properties:
         return
     check_catalog(catalog, str(identifier))
@@ -202,8 +202,8 @@ def replacement_of(
     _check_encryption(catalog, identifier, {**opened.properties, **arguments["properties"]})
     if (key := opened.properties.get(_KEY)) != arguments["properties"].get(_KEY, key):
         raise InvalidOption(
-            f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by one "
-            "key. Drop it and create it again."
+            f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by "
+            "one key. Drop it and create it again."
         )
     io_properties = of_storage({**catalog.properties, **opened.io.properties})
     storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))

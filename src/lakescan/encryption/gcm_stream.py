@@ -1,8 +1,8 @@
 """AES GCM streams: files encrypted in blocks of 1 MiB (Iceberg's "AES GCM Stream file format extension").
 
-A file is `AGS1`, the block length, then blocks of nonce, ciphertext and tag. The AAD of a block is the file's prefix and
-the block's number, so that blocks cannot be exchanged. The file's length, which its key metadata has, shows whether
-blocks are missing from the end.
+A file is `AGS1`, the block length, then blocks of nonce, ciphertext and tag. The AAD of a block is the file's prefix
+and the block's number, so that blocks cannot be exchanged. The file's length, which its key metadata has, shows
+whether blocks are missing from the end.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ class UnwrappedKeys:
             plain = Cipher(self.kek(key.kek)).decrypt(key.own.encrypted, aad)
         except TagMismatch:
             raise CorruptMetadata(
-                f"{path}: the key metadata of this manifest list, {key.own.id!r} in the table's encryption-keys, is not "
-                "authentic: it was changed, or the key manager has another key"
+                f"{path}: the key metadata of this manifest list, {key.own.id!r} in the table's encryption-keys, is "
+                "not authentic: it was changed, or the key manager has another key"
             ) from None
         found = StandardMetadata.parse(plain, path)
         return FileKey(found.key, found.aad_prefix, found.file_length)

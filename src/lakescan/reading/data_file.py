@@ -16,7 +16,6 @@ from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import key_of
 
-
 _NAMES = {"orc": "ORC files", "avro": "Avro files"}
 
 

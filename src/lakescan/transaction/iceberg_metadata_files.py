@@ -9,6 +9,7 @@ from typing import Any
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.common.retries import RetryPolicy
+from lakescan.errors import UnsupportedFeature
 from lakescan.executors import LOCAL, PlanningExecutor
 from lakescan.iceberg.relocation.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
@@ -30,6 +31,10 @@ class IcebergMetadataFiles:
 
     @property
     def _opened(self) -> Opened:
+        if self.opened.metadata.table_properties.is_encrypted:
+            raise UnsupportedFeature(
+                f"statistics files of the encrypted table {self.identifier}", "They would not be encrypted."
+            )
         return Opened(self.table, self.scan, self.opened.metadata, self.opened.storage, self.retries)
 
     def compute_statistics(

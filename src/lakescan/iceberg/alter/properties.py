@@ -67,7 +67,7 @@ def unset_properties(change: UnsetProperties, draft: Draft) -> Draft:
 
 
 def _check_same_key(key: str | None, draft: Draft) -> None:
-    """Raise `InvalidOption` for another table key, as Java does: the keys of all files depend on the one that it has."""
+    """Raise `InvalidOption` for another table key, as Java does: the keys of all files depend on this one."""
     if key != draft.properties.get(_KEY):
         raise InvalidOption(
             f"'{_KEY}' cannot be set, changed or removed: a table is encrypted from its creation on, by one key. Create "

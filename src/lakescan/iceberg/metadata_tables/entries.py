@@ -89,8 +89,10 @@ class EntriesTable:
         return list(manifests.values())
 
     def read(self, part: ManifestFile) -> Iterator[pa.RecordBatch]:
-        """The entries of one manifest."""
+        """The entries of one manifest. The key metadata of an encrypted table is null: it has the keys of its files."""
         entries = table_entries(part, self.metadata, self.storage)
+        if self.metadata.table_properties.is_encrypted:
+            entries = _without_keys(entries)
         if self.as_files:
             entries = entries.filter(pc.not_equal(entries["status"], DELETED))
         files = only_chunk(entries["data_file"])
@@ -112,6 +114,18 @@ def table_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Stor
         shaped = pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=[f.arrow() for f in fields])
         own = [only_chunk(entries[name]) for name in entries.column_names if name != "data_file"]
         return pa.table([*own, shaped], schema=entry_schema(metadata.partition_type).arrow())
+
+
+def _without_keys(entries: pa.Table) -> pa.Table:
+    files = only_chunk(entries["data_file"])
+    members = [
+        pa.nulls(len(files), field.type) if field.name == "key_metadata" else column
+        for field, column in zip(files.type, files.flatten(), strict=True)
+    ]
+    place = entries.column_names.index("data_file")
+    return entries.set_column(
+        place, entries.schema.field(place), pa.StructArray.from_arrays(members, fields=list(files.type))
+    )
 
 
 def _partitions(values: pa.StructArray, metadata: TableMetadata, spec_id: int) -> pa.StructArray:

@@ -102,7 +102,8 @@ def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storag
         *(pc.if_else(is_data, zero, count) for count in counts),
         _summaries(listed, metadata),
         pa.repeat(pa.scalar(snapshot.id), listed.num_rows),
-        listed["key_metadata"],
+        # It has the keys of an encrypted table's manifests.
+        pa.nulls(len(listed), pa.binary()) if metadata.table_properties.is_encrypted else listed["key_metadata"],
     ]
     return [as_array(column) for column in columns]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching
-from lakescan.errors import CommitConflict, InvalidOption
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.live_files import live_among
@@ -48,6 +48,10 @@ def add_files(
     of the table's already, `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
     """
     metadata = opened.metadata
+    if metadata.table_properties.is_encrypted:
+        raise UnsupportedFeature(
+            f"adding plain files to the encrypted table {metadata.location}", "Read them, and append their rows."
+        )
     schema, known = metadata.schema, set(metadata.snapshots)
     found = ForeignFiles.under(folder, storage)
     found = found if only is None else found.only(only, storage)

@@ -1,0 +1,478 @@
+"""Encrypted Iceberg tables: all files are encrypted, readers follow the chain of keys, and writers continue it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.encryption import FileKey, KeyManager
+from lakescan.encryption.table_keys import TIMESTAMP
+from tests.support.key_managers import NAME, OtherKeys, TestKeys
+
+KEYED = "'format-version'='3', 'encryption.key-id'='keyA'"
+_NUMBERS = count()
+ROWS = pa.table({"id": [1, 2, 3, 4], "k": ["a", "a", "b", "b"], "v": [1.0, 2.0, 3.0, 4.0]})
+VECTORS = (
+    ", 'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'write.merge.mode'='merge-on-read'"
+)
+
+
+class Lake:
+    """An embedded catalog, with a key manager, in a folder of its own."""
+
+    def __init__(self, folder: Path, **properties: str) -> None:
+        self.folder, self.name = folder, f"enc{next(_NUMBERS)}"
+        self.catalog = lakescan.catalog(self.name, warehouse=str(folder), **({"key_manager": NAME} | properties))
+        self.catalog.create_namespace("db")
+
+    def created(self, more: str = "", partition: str = "", rows: pa.Table | None = ROWS) -> lakescan.Table:
+        lakescan.sql(
+            f"CREATE TABLE {self.name}.db.t (id bigint, k string, v double) {partition} TBLPROPERTIES ({KEYED}{more})"
+        )
+        if rows is not None:
+            self.table.append(rows)
+        return self.table
+
+    @property
+    def table(self) -> lakescan.Table:
+        return lakescan.table(f"{self.name}.db.t")
+
+    def sql(self, text: str) -> Any:
+        return lakescan.sql(text.format(t=f"{self.name}.db.t", c=self.name))
+
+    @property
+    def ids(self) -> list[int]:
+        return sorted(self.table.scan().to_arrow()["id"].to_pylist())
+
+    @property
+    def metadata(self) -> Path:
+        return max((self.folder / "db/t/metadata").glob("*.metadata.json"), key=lambda path: path.name)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.metadata.read_text())
+        return found
+
+    @property
+    def files(self) -> dict[Path, bytes]:
+        """All files but the table's metadata, with their first bytes."""
+        paths = (path for path in (self.folder / "db/t").rglob("*") if path.is_file())
+        return {path: path.read_bytes()[:4] for path in paths if not path.name.endswith(".metadata.json")}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def changed(document: dict[str, Any], folder: Path) -> str:
+    location = folder / "v99.metadata.json"
+    location.write_text(json.dumps(document))
+    return str(location)
+
+
+CHANGES: dict[str, tuple[str, list[str], list[int]]] = {
+    "insert": ("", ["INSERT INTO {t} VALUES (5, 'c', 5.0)"], [1, 2, 3, 4, 5]),
+    "delete, copied": ("", ["DELETE FROM {t} WHERE id = 2"], [1, 3, 4]),
+    "delete, with vectors": (
+        VECTORS,
+        ["DELETE FROM {t} WHERE id = 2", "DELETE FROM {t} WHERE id = 3"],
+        [1, 4],
+    ),
+    "update, with vectors": (VECTORS, ["UPDATE {t} SET id = 10 * id WHERE id > 2"], [1, 2, 30, 40]),
+    "merge": (
+        VECTORS,
+        [
+            "MERGE INTO {t} USING (SELECT 3 AS id UNION ALL SELECT 9 AS id) s ON {t}.id = s.id "
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (s.id, 'n', 0.0)"
+        ],
+        [1, 2, 4, 9],
+    ),
+    "overwrite": ("", ["INSERT OVERWRITE {t} VALUES (7, 'c', 5.0)"], [7]),
+    "compacted": (
+        VECTORS,
+        [
+            "INSERT INTO {t} VALUES (5, 'c', 5.0)",
+            "DELETE FROM {t} WHERE id = 2",
+            "CALL {c}.system.rewrite_data_files('db.t')",
+        ],
+        [1, 3, 4, 5],
+    ),
+    "manifests rewritten": (
+        "",
+        ["INSERT INTO {t} VALUES (5, 'c', 5.0)", "CALL {c}.system.rewrite_manifests('db.t')"],
+        [1, 2, 3, 4, 5],
+    ),
+    "manifests merged": (
+        ", 'commit.manifest.min-count-to-merge'='2'",
+        ["INSERT INTO {t} VALUES (5, 'c', 5.0)", "INSERT INTO {t} VALUES (6, 'c', 5.0)"],
+        [1, 2, 3, 4, 5, 6],
+    ),
+    "columns changed": (
+        "",
+        ["ALTER TABLE {t} ADD COLUMN w int", "INSERT INTO {t} VALUES (5, 'c', 5.0, 1)"],
+        [1, 2, 3, 4, 5],
+    ),
+    "rolled back": (
+        "",
+        [
+            "ALTER TABLE {t} CREATE TAG kept",
+            "DELETE FROM {t} WHERE id = 1",
+            "CALL {c}.system.set_current_snapshot(table => 'db.t', ref => 'kept')",
+            "INSERT INTO {t} VALUES (5, 'c', 5.0)",
+        ],
+        [1, 2, 3, 4, 5],
+    ),
+    "expired": (
+        "",
+        ["INSERT INTO {t} VALUES (5, 'c', 5.0)", "CALL {c}.system.expire_snapshots(table => 'db.t', retain_last => 1)"],
+        [1, 2, 3, 4, 5],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("partition", ["", "PARTITIONED BY (k)"])
+def test_all_that_is_written_is_encrypted_and_read_again(lake: Lake, change: str, partition: str) -> None:
+    more, statements, ids = CHANGES[change]
+    lake.created(more, partition)
+    for statement in statements:
+        lake.sql(statement)
+    assert lake.ids == ids
+    assert lake.table.scan().count() == len(ids)
+    assert lake.table.scan().where("id >= 4").count() == len([each for each in ids if each >= 4])
+    magics = {(path.suffix, magic) for path, magic in lake.files.items()}
+    assert magics <= {(".parquet", b"PARE"), (".avro", b"AGS1"), (".puffin", b"AGS1")}
+    assert ((".puffin", b"AGS1") in magics) == any(word in change for word in ("vectors", "merge", "compacted")) - (
+        change == "manifests merged"
+    )
+
+
+@pytest.mark.parametrize("length", [16, 24, 32])
+def test_keys_have_the_length_that_the_table_says(lake: Lake, length: int) -> None:
+    lake.created(f", 'encryption.data-key-length'='{length}'{VECTORS}")
+    lake.sql("DELETE FROM {t} WHERE id = 2")
+    assert lake.ids == [1, 3, 4]
+
+
+def test_earlier_states_branches_and_tags_are_read(lake: Lake) -> None:
+    lake.created()
+    first = lake.table.history()["snapshot_id"].to_pylist()[-1] if hasattr(lake.table, "history") else None
+    lake.sql("ALTER TABLE {t} CREATE BRANCH b")
+    lake.table.append(ROWS.slice(0, 1), branch="b")
+    lake.sql("DELETE FROM {t} WHERE id > 1")
+    assert lake.ids == [1]
+    assert lake.table.scan(branch="b").count() == 5
+    if first is not None:
+        assert lake.table.scan(version_as_of=first).count() == 4
+
+
+def test_upserts_by_equality_deletes_are_encrypted(lake: Lake) -> None:
+    table = lake.created()
+    table.upsert(ROWS.slice(1, 2).set_column(2, "v", pa.array([9.0, 9.0])), ["id"], with_equality_deletes=True)
+    assert sorted(lake.table.scan().to_arrow()["v"].to_pylist()) == [1.0, 4.0, 9.0, 9.0]
+    assert {magic for path, magic in lake.files.items() if path.suffix == ".parquet"} == {b"PARE"}
+
+
+def test_a_table_is_created_with_its_rows(lake: Lake) -> None:
+    lake.sql(f"CREATE TABLE {{t}} TBLPROPERTIES ({KEYED}) AS SELECT 1 AS id")
+    assert lake.ids == [1]
+    assert {magic for magic in lake.files.values()} == {b"PARE", b"AGS1"}
+    assert [key.get("encrypted-by-id") for key in lake.document["encryption-keys"]][:1] == ["keyA"]
+
+
+def test_a_table_is_replaced_and_keeps_its_key(lake: Lake) -> None:
+    lake.created()
+    lake.sql("CREATE OR REPLACE TABLE {t} AS SELECT 8 AS id, 'x' AS other")
+    assert lake.ids == [8]
+    assert set(lake.files.values()) == {b"PARE", b"AGS1"}
+    assert lake.document["properties"]["encryption.key-id"] == "keyA"
+    with pytest.raises(lakescan.InvalidOption, match=r"another 'encryption\.key-id'"):
+        lake.sql("CREATE OR REPLACE TABLE {t} TBLPROPERTIES ('encryption.key-id'='keyB') AS SELECT 9 AS id")
+    assert lake.ids == [8]
+
+
+def test_one_key_encryption_key_is_used_for_two_years(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keks() -> list[dict[str, Any]]:
+        return [key for key in lake.document["encryption-keys"] if key["encrypted-by-id"] == "keyA"]
+
+    lake.created()
+    lake.table.append(ROWS)
+    assert len(keks()) == 1
+    assert len(lake.document["encryption-keys"]) == 3
+    later, day = time.time(), 24 * 60 * 60
+    monkeypatch.setattr(time, "time", lambda: later + 729 * day)
+    lake.table.append(ROWS)
+    assert len(keks()) == 1
+    monkeypatch.setattr(time, "time", lambda: later + 731 * day)
+    lake.table.append(ROWS)
+    lake.table.append(ROWS)
+    assert len(keks()) == 2
+    assert lake.ids == sorted([1, 2, 3, 4] * 5)
+    newest = max(keks(), key=lambda key: int(key["properties"][TIMESTAMP]))
+    by_id = {key["key-id"]: key for key in lake.document["encryption-keys"]}
+    assert by_id[lake.document["snapshots"][-1]["key-id"]]["encrypted-by-id"] == newest["key-id"]
+
+
+def test_the_key_manager_is_asked_once_for_each_key(lake: Lake) -> None:
+    lake.created()
+    lake.table.append(ROWS)
+    keys = TestKeys()
+    table = lakescan.table(str(lake.metadata), key_manager=keys)
+    assert table.scan().count() == 8
+    table.scan().to_arrow()
+    table.inspect("all_manifests")
+    assert keys.calls == {"wrap": 0, "unwrap": 1}
+
+
+def test_without_a_key_manager_nothing_is_read(lake: Lake) -> None:
+    lake.created()
+    with pytest.raises(lakescan.UnsupportedFeature, match="manifest lists without a key manager"):
+        lakescan.table(str(lake.metadata)).scan().to_arrow()
+
+
+def test_with_other_keys_nothing_is_read(lake: Lake) -> None:
+    lake.created()
+    with pytest.raises(ValueError, match="not wrapped by keyA"):
+        lakescan.table(str(lake.metadata), key_manager=OtherKeys()).scan().to_arrow()
+
+
+def test_a_key_manager_that_reads_files_alone_reads_no_manifest_lists(lake: Lake) -> None:
+    class OfFiles:
+        def file_key(self, path: str, key_metadata: bytes) -> FileKey:
+            raise AssertionError
+
+    lake.created()
+    for manager in (OfFiles(), KeyManager):
+        with pytest.raises(lakescan.UnsupportedFeature, match="unwrap"):
+            lakescan.table(
+                str(lake.metadata), key_manager=manager() if isinstance(manager, type) else manager
+            ).scan().count()
+
+
+@pytest.fixture
+def damaged(lake: Lake, tmp_path: Path) -> Iterator[Any]:
+    lake.created()
+
+    def read(document: dict[str, Any]) -> pa.Table:
+        return lakescan.table(changed(document, tmp_path), key_manager=TestKeys()).scan().to_arrow()
+
+    yield lake, read
+
+
+def test_metadata_without_the_keys_is_refused(damaged: Any) -> None:
+    lake, read = damaged
+    for removed in range(2):
+        document = lake.document
+        del document["encryption-keys"][removed]
+        with pytest.raises(lakescan.CorruptMetadata, match="not among the table's encryption-keys"):
+            read(document)
+
+
+def test_a_key_with_a_changed_timestamp_is_refused(damaged: Any) -> None:
+    lake, read = damaged
+    document = lake.document
+    document["encryption-keys"][0]["properties"][TIMESTAMP] = "99"
+    with pytest.raises(lakescan.CorruptMetadata, match="is not authentic"):
+        read(document)
+
+
+def test_a_key_that_is_not_base64_is_refused(damaged: Any) -> None:
+    lake, read = damaged
+    document = lake.document
+    document["encryption-keys"][0]["encrypted-key-metadata"] = "?"
+    with pytest.raises(lakescan.CorruptMetadata, match="not base64"):
+        read(document)
+
+
+@pytest.mark.parametrize("name", ["snap-", "-m0"])
+@pytest.mark.parametrize("how", ["cut", "changed", "plain", "longer"])
+def test_damaged_manifests_and_lists_are_refused(damaged: Any, name: str, how: str) -> None:
+    lake, read = damaged
+    (path,) = [each for each in lake.files if name in each.name]
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": data[:-5],
+            "changed": data[:60] + b"??" + data[62:],
+            "plain": b"Obj\x01" + data[4:],
+            "longer": data + b"x",
+        }[how]
+    )
+    with pytest.raises(lakescan.CorruptData, match=path.name):
+        read(lake.document)
+
+
+def test_damaged_vectors_are_refused(lake: Lake) -> None:
+    lake.created(VECTORS)
+    lake.sql("DELETE FROM {t} WHERE id = 2")
+    (path,) = [each for each in lake.files if each.suffix == ".puffin"]
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + b"??" + data[42:])
+    with pytest.raises(lakescan.CorruptMetadata, match="not authentic"):
+        lake.table.scan().to_arrow()
+
+
+def test_files_of_two_manifests_cannot_be_exchanged(lake: Lake) -> None:
+    lake.created()
+    lake.table.append(ROWS)
+    one, other = [each for each in lake.files if "-m0" in each.name]
+    one_data, other_data = one.read_bytes(), other.read_bytes()
+    one.write_bytes(other_data)
+    other.write_bytes(one_data)
+    with pytest.raises(lakescan.CorruptData):
+        lake.table.scan().to_arrow()
+
+
+def test_refused_writes_write_nothing(lake: Lake, tmp_path: Path) -> None:
+    table = lake.created()
+    before = lake.files
+    manager_less = lakescan.catalog(f"{lake.name}x", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db")
+    assert manager_less is not None
+    name = f"{lake.name}x.db.t"
+    refused = [
+        lambda: lakescan.table(name).append(ROWS),
+        lambda: lakescan.sql(f"DELETE FROM {name} WHERE id = 1"),
+        lambda: lakescan.sql(f"DELETE FROM {name}"),
+        lambda: table.compute_statistics() if hasattr(table, "compute_statistics") else lake.sql(_STATISTICS),
+        lambda: lake.sql("CALL {c}.system.compute_partition_stats('db.t')"),
+        lambda: lake.sql("CALL {c}.system.add_files(table => 'db.t', source_table => '`parquet`.`/nowhere`')"),
+    ]
+    for write in refused:
+        with pytest.raises((lakescan.UnsupportedFeature, lakescan.LakescanError)):
+            write()
+        assert lake.files == before
+
+
+_STATISTICS = "CALL {c}.system.compute_table_stats('db.t')"
+
+
+def test_the_key_of_a_table_cannot_change(lake: Lake) -> None:
+    lake.created()
+    for change in ("SET TBLPROPERTIES ('encryption.key-id'='keyB')", "UNSET TBLPROPERTIES ('encryption.key-id')"):
+        with pytest.raises(lakescan.InvalidOption, match="from its creation on"):
+            lake.sql(f"ALTER TABLE {{t}} {change}")
+    lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('owner'='me', 'encryption.data-key-length'='32')")
+    lake.table.append(ROWS)
+    assert len(lake.ids) == 8
+
+
+def test_a_plain_table_cannot_become_encrypted(lake: Lake) -> None:
+    lake.sql("CREATE TABLE {t} (id bigint) TBLPROPERTIES ('format-version'='3')")
+    with pytest.raises(lakescan.InvalidOption, match="from its creation on"):
+        lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('encryption.key-id'='keyA')")
+
+
+def test_a_table_whose_key_is_named_no_more_gets_no_plain_files(lake: Lake, tmp_path: Path) -> None:
+    lake.created()
+    document = lake.document
+    del document["properties"]["encryption.key-id"]
+    lake.metadata.write_text(json.dumps(document))
+    with pytest.raises(lakescan.CorruptMetadata, match=r"no property encryption\.key-id"):
+        lake.table.append(ROWS)
+
+
+def test_encrypted_tables_need_version_3_a_key_manager_and_a_valid_length(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="needs format version 3"):
+        lake.sql("CREATE TABLE {t} (id bigint) TBLPROPERTIES ('encryption.key-id'='keyA', 'format-version'='2')")
+    with pytest.raises(lakescan.InvalidOption, match="16, 24 or 32 bytes"):
+        lake.sql(f"CREATE TABLE {{t}} (id bigint) TBLPROPERTIES ({KEYED}, 'encryption.data-key-length'='17')")
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"'encryption\.kms-impl'"):
+        lake.sql(f"CREATE TABLE {{t}} (id bigint) TBLPROPERTIES ({KEYED}, 'encryption.kms-impl'='x')")
+    other = lakescan.catalog(f"{lake.name}none", warehouse=str(tmp_path / "none"))
+    other.create_namespace("db")
+    with pytest.raises(lakescan.UnsupportedFeature, match="without a key manager"):
+        lakescan.sql(f"CREATE TABLE {lake.name}none.db.t (id bigint) TBLPROPERTIES ({KEYED})")
+    assert not lake.catalog.table_exists("db.t")
+
+
+def test_catalogs_take_key_managers_by_name(tmp_path: Path) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="given by name"):
+        lakescan.catalog("wrong", warehouse=str(tmp_path), key_manager=TestKeys())
+
+
+def secrets_of(lake: Lake, caplog: pytest.LogCaptureFixture) -> Iterator[str]:
+    table = lake.table
+    scan = table.scan()
+    plan = scan.plan()
+    yield repr(scan)
+    yield repr(table)
+    yield repr(plan)
+    yield str(scan.explain()) if hasattr(scan, "explain") else ""
+    yield repr([list(group.tasks()) for group in plan.groups])
+    yield str(scan.to_options())
+    yield caplog.text
+    for name in ("files", "entries", "manifests", "all_manifests", "all_files", "snapshots", "delete_files"):
+        yield str(table.inspect(name).to_pylist())
+
+
+def test_keys_are_never_shown(lake: Lake, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakescan.encryption import table_keys
+
+    made: list[bytes] = []
+    monkeypatch.setattr(table_keys, "new_key", lambda length: made.append(bytes([len(made) + 65] * length)) or made[-1])
+    caplog.set_level(logging.DEBUG)
+    lake.created(VECTORS)
+    lake.sql("DELETE FROM {t} WHERE id = 2")
+    text = "".join(secrets_of(lake, caplog))
+    assert len(made) > 8
+    assert not [key for key in made if key.decode() in text]
+    assert TestKeys.master["keyA"].decode() not in text
+    assert not [key for key in made if key.decode() in lake.metadata.read_text()]
+
+
+def test_decrypted_metadata_is_not_cached_on_disk(lake: Lake, tmp_path: Path) -> None:
+    lake.created()
+    cache = tmp_path / "cache"
+    assert lakescan.table(f"{lake.name}.db.t", cache_folder=str(cache)).scan().count() == 4
+    assert not [path for path in cache.rglob("*") if path.is_file()] if cache.exists() else True
+
+
+def test_a_catalog_s_key_manager_goes_to_workers_by_name(lake: Lake) -> None:
+    lake.created()
+    scan = lake.table.scan()
+    assert scan.to_options()["key-manager"] == NAME
+    assert isinstance(pickle.loads(pickle.dumps(scan.spec.storage)).key_manager, TestKeys)
+
+
+def test_an_object_reads_and_writes_in_this_process(lake: Lake, tmp_path: Path) -> None:
+    lake.created()
+    lakescan.catalog(f"{lake.name}y", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db")
+    table = lakescan.table(f"{lake.name}y.db.t", key_manager=TestKeys())
+    table.append(ROWS)
+    assert len(lake.ids) == 8
+
+
+def test_files_of_dropped_tables_are_found_through_encrypted_manifests(lake: Lake) -> None:
+    lake.created()
+    lake.catalog.drop_table("db.t", purge=True)
+    assert not lake.files
+
+
+def test_orphans_are_told_from_files_of_encrypted_tables(lake: Lake) -> None:
+    lake.created()
+    before = lake.files
+    lake.sql("CALL {c}.system.remove_orphan_files(table => 'db.t', older_than => TIMESTAMP '2000-01-01 00:00:00')")
+    assert lake.files == before
+
+
+def test_spark_reads_and_writes_encrypted_tables(lake: Lake, spark: Any) -> None:
+    import lakescan.spark
+
+    lake.created(VECTORS)
+    lakescan.spark.register(spark)
+    name = f"{lake.name}.db.t"
+    lakescan.spark.sql(f"DELETE FROM {name} WHERE id = 2", spark)
+    lake.table.append(spark.createDataFrame([(7, "c", 7.0)], "id bigint, k string, v double"))
+    assert sorted(row.id for row in lakescan.spark.sql(f"SELECT id FROM {name}", spark).collect()) == [1, 3, 4, 7]
+    assert set(lake.files.values()) == {b"PARE", b"AGS1"}
