@@ -37,7 +37,7 @@ def test_a_file_is_read_as_it_was_written(length: int, key: bytes) -> None:
 
 
 def test_the_layout_is_that_of_the_specification() -> None:
-    """Magic, block length in little-endian bytes, then nonce, ciphertext and tag; the AAD is the prefix and a number."""
+    """Magic and block length, then blocks of nonce, ciphertext and tag; the AAD is the prefix and a number."""
     assert STREAM[:8] == b"AGS1" + struct.pack("<I", 1024 * 1024)
     blocks = [STREAM[8:][start : start + BLOCK + 28] for start in range(0, len(STREAM) - 8, BLOCK + 28)]
     plain = [AESGCM(KEY).decrypt(b[:12], b[12:], PREFIX + struct.pack("<I", i)) for i, b in enumerate(blocks)]
@@ -45,8 +45,7 @@ def test_the_layout_is_that_of_the_specification() -> None:
     assert [len(each) for each in plain] == [BLOCK, BLOCK, 8]
 
 
-def test_a_stream_of_known_bytes_is_read() -> None:
-    """A block as any implementation of NIST SP 800-38D makes it of this key, nonce and AAD."""
+def test_a_block_made_by_the_cipher_alone_is_read() -> None:
     data = bytes.fromhex("4147533100001000") + bytes(12) + AESGCM(KEY).encrypt(bytes(12), b"known", PREFIX + bytes(4))
     assert decrypted(data, key_of(data), "f") == b"known"
 
@@ -133,7 +132,7 @@ def test_impossible_lengths_are_not_read(length: int) -> None:
 
 def test_other_files_are_not_read() -> None:
     for data in (b"PAR1" + STREAM[4:], STREAM[:4] + struct.pack("<i", 4096) + STREAM[8:]):
-        with pytest.raises(lakescan.CorruptData, match="begins with|its blocks have"):
+        with pytest.raises(lakescan.CorruptData, match=r"begins with|its blocks have"):
             decrypted(data, key_of(data), "f")
 
 

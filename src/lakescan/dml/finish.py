@@ -140,14 +140,14 @@ def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: S
             continue
         whole[n] = len(changed) + sum(counts[i] for i in deletes) == rows[n]
     for n in np.flatnonzero(whole).tolist():
-        format_name, path = files.files["file_format"][n].as_py(), files.files["path"][n].as_py()
-        whole[n] = _rows_in(format_name, storage.relocated(path), storage) == rows[n]
+        format_name, path, key = (files.files[name][n].as_py() for name in ("file_format", "path", "key_metadata"))
+        whole[n] = _rows_in(format_name, storage.relocated(path), key, storage) == rows[n]
     return whole
 
 
-def _rows_in(format_name: str, path: str, storage: Storage) -> int | None:
+def _rows_in(format_name: str, path: str, key_metadata: bytes | None, storage: Storage) -> int | None:
     """The number of rows by the file itself; None if it does not say so cheaply."""
     if format_name != "parquet":
         return None
-    with open_data_file(storage, path, format_name) as data:
+    with open_data_file(storage, path, format_name, key_metadata) as data:
         return int(data.file.metadata.num_rows) if isinstance(data, ParquetData) else None

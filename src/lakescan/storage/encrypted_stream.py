@@ -1,7 +1,7 @@
 """Read files that may be encrypted streams (Iceberg specification, "AES GCM Stream"): whole, a part, or open.
 
-With a key manager, a file that has key metadata must be encrypted. Without one, key metadata is ignored, as in Iceberg's
-Java library, since some writers record it for plain files; what proves to be encrypted is refused.
+With a key manager, a file that has key metadata must be encrypted. Without one, key metadata is ignored, as in
+Iceberg's Java library, since some writers record it for plain files; what proves to be encrypted is refused.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def list_key_of(storage: Storage, path: str, key: ListKey | None) -> FileKey:
         raise without_key_manager("manifest lists", path)
     if key is None:
         raise CorruptMetadata(
-            f"{shown(path)} is encrypted, but its key, or the key encryption key of that with its timestamp, is not among "
-            "the table's encryption-keys: another writer removed them. Restore an earlier metadata file."
+            f"{shown(path)} is encrypted, but its key, or the key encryption key of that with its timestamp, is "
+            "not among the table's encryption-keys: another writer removed them. Restore an earlier metadata file."
         )
     return storage.unwrapped_keys.list_key(key, shown(path))
 

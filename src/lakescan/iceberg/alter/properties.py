@@ -70,8 +70,8 @@ def _check_same_key(key: str | None, draft: Draft) -> None:
     """Raise `InvalidOption` for another table key, as Java does: the keys of all files depend on this one."""
     if key != draft.properties.get(_KEY):
         raise InvalidOption(
-            f"'{_KEY}' cannot be set, changed or removed: a table is encrypted from its creation on, by one key. Create "
-            "another table, and copy the rows"
+            f"'{_KEY}' cannot be set, changed or removed: a table is encrypted from its creation on, by one key. "
+            "Create another table, and copy the rows"
         )
 
 

@@ -20,7 +20,7 @@ _SAMPLE = 1000  # entries that are encoded to estimate the size of the others
 
 @dataclass(frozen=True)
 class Draft:
-    """A manifest that is not stored yet: its entries, its bytes as they are stored, and its row in the manifest list."""
+    """A manifest that is not stored yet: its entries, its bytes as stored, and its row in the manifest list."""
 
     entries: pa.Table
     data: bytes

@@ -18,7 +18,8 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
     """Load the positions in a deletion vector.
 
     Raises `CorruptMetadata` if it cannot be decoded or its cardinality differs from the recorded one; `StorageError`;
-    `UnsupportedFeature` if it is encrypted and there is no key manager; `LimitExceeded` if it is larger than `limits.VECTOR`.
+    `UnsupportedFeature` if it is encrypted and there is no key manager; `LimitExceeded` if it is larger than
+    `limits.VECTOR`.
     """
     if delete.inline is not None:
         where = "an inline deletion vector"
