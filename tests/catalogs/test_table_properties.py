@@ -145,7 +145,7 @@ def test_column_mapping_goes_with_features_that_are_listed(local: lakescan.Catal
     assert local.load_table("db.t").scan().count() == 1
 
 
-@pytest.mark.parametrize("name", IcebergProperties.declared())
+@pytest.mark.parametrize("name", [each for each in IcebergProperties.declared() if not each.startswith("encryption.")])
 def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceberg(
     local: lakescan.Catalog, name: str, tmp_path: Path
 ) -> None:
@@ -161,7 +161,7 @@ def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceb
     [
         ("format-version", "4", lakescan.InvalidOption, "1, 2 or 3"),
         ("write.format.default", "ORC", lakescan.UnsupportedFeature, "Parquet"),
-        ("encryption.key-id", "k", lakescan.UnsupportedFeature, "not written"),
+        ("encryption.key-id", "k", lakescan.InvalidOption, "format version 3"),
         ("current-snapshot-id", "1", lakescan.InvalidOption, "metadata"),
         ("write.target-file-size-bytes", "512mb", lakescan.InvalidOption, "whole number"),
         ("write.parquet.compression-codec", "zip", lakescan.InvalidOption, "zstd"),

@@ -84,6 +84,15 @@ def frames(orders: str, customers: str, folder: Path) -> None:
     assert len(scan.to_duckdb().fetchall()) == scan.count()
 
 
+def encryption(orders: str, customers: str, folder: Path) -> None:
+    """AES GCM streams are written and read."""
+    from lakescan.encryption import FileKey
+    from lakescan.encryption.gcm_stream import decrypted, encrypted
+
+    data = encrypted(b"rows", FileKey(bytes(16)))
+    assert decrypted(data, FileKey(bytes(16), file_length=len(data)), "f") == b"rows"
+
+
 def cli(orders: str, customers: str, folder: Path) -> None:
     """The command line works."""
     program = str(Path(sys.executable).parent / "lakescan")
@@ -117,7 +126,7 @@ def _catalog(folder: Path) -> lakescan.Catalog:
 
 
 PROMISES: dict[str, Callable[[str, str, Path], None]] = {
-    f.__name__: f for f in (core, fast, sql, iceberg, delta, frames, cli, spark)
+    f.__name__: f for f in (core, fast, sql, iceberg, delta, frames, cli, encryption, spark)
 }
 
 

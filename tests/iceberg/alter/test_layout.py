@@ -184,7 +184,7 @@ def test_properties_are_set_and_unset(local: lakescan.Catalog) -> None:
         ("sort-order", "id", InvalidOption, "WRITE ORDERED BY"),
         ("identifier-fields", "id", InvalidOption, "SET IDENTIFIER FIELDS"),
         ("location", "/tmp", InvalidOption, "SET LOCATION"),
-        ("encryption.key-id", "k", UnsupportedFeature, "encryption"),
+        ("encryption.key-id", "k", InvalidOption, "from its creation on"),
         ("format-version", "1", InvalidOption, "versions only go up"),
         ("format-version", "4", InvalidOption, "must be 1, 2 or 3"),
     ],
