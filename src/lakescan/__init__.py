@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
     from lakescan.open_catalog import Catalog, catalog
     from lakescan.open_table import Table
+    from lakescan.open_transaction import Transaction
     from lakescan.opening import table
     from lakescan.planning.delete_file import DeleteFile, DeleteKind
     from lakescan.planning.plan import ScanPlan
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         RefResult,
         RestoreResult,
         StatisticsResult,
+        TransactionResult,
         WriteResult,
     )
     from lakescan.view import View, ViewVersion
@@ -113,6 +115,7 @@ _MODULES = {
     "health": ("Finding", "MaintainResult", "MaintenanceStep", "TableHealth"),
     "open_catalog": ("Catalog", "catalog"),
     "open_table": ("Table",),
+    "open_transaction": ("Transaction",),
     "opening": ("table",),
     "planning.delete_file": ("DeleteFile", "DeleteKind"),
     "planning.plan": ("ScanPlan",),
@@ -139,6 +142,7 @@ _MODULES = {
         "RefResult",
         "RestoreResult",
         "StatisticsResult",
+        "TransactionResult",
         "WriteResult",
     ),
     "view": ("View", "ViewVersion"),
@@ -221,6 +225,8 @@ __all__ = [
     "TableHealth",
     "TaskGroup",
     "TaskGroups",
+    "Transaction",
+    "TransactionResult",
     "UnsupportedFeature",
     "View",
     "ViewVersion",

@@ -22,6 +22,7 @@ from lakescan.definition.table_definition import SortTerm, TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.open_table import Table
+from lakescan.open_transaction import Transaction
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
@@ -197,6 +198,22 @@ class Catalog(CatalogViews):
             >>> lake.load_table("shop.sales").count()
         """
         return table(str(self._identifier(name)), **options)
+
+    def transaction(self) -> Transaction:
+        """Begin a transaction: changes of several Iceberg tables, which one commit makes, all of them or none.
+
+        Returns:
+            The transaction, which is a context manager.
+
+        Raises:
+            UnsupportedFeature: The catalog is not of type rest, or its server does not commit several tables at once.
+
+        Example:
+            >>> with lake.transaction() as tx:
+            ...     tx.load_table("shop.orders").append(orders)
+            ...     tx.load_table("shop.baskets").delete("customer = 12")
+        """
+        return Transaction(self.name)
 
     def table_exists(self, name: str) -> bool:
         """Whether the catalog has a table.

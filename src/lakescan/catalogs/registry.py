@@ -8,7 +8,8 @@ secrets: they are sent to workers, and never appear in messages.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _GIVEN: dict[str, dict[str, str]] = {}
 # By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
+_LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
+_NUMBERS = count(1)  # of transactions
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
@@ -46,6 +49,18 @@ def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:
     _GIVEN.update({name: dict(properties) for name, properties in catalogs.items()})
 
 
+def lend(base: str, make: Callable[[str], Catalog]) -> str:
+    """Give a connection that `make` makes a name of its own, which begins with `base`; returns the name."""
+    name = next(each for n in _NUMBERS if not is_known(each := f"{base}_tx{n}"))
+    _LENT[name] = make(name)
+    return name
+
+
+def withdraw(name: str) -> None:
+    """Forget a name that `lend` gave."""
+    _LENT.pop(name, None)
+
+
 def known() -> list[str]:
     """The names of all configured catalogs, sorted."""
     try:
@@ -57,11 +72,13 @@ def known() -> list[str]:
 
 def is_known(name: str) -> bool:
     """Whether a catalog of that name is configured."""
-    return name in _GIVEN or name in known()
+    return name in _GIVEN or name in _LENT or name in known()
 
 
 def connection(name: str) -> Catalog:
     """Connect to a catalog, once per process; raises `NoSuchCatalog` and `MissingDependency`."""
+    if (lent := _LENT.get(name)) is not None:
+        return lent
     properties = _GIVEN.get(name, {})
     with _LOCK:
         for thread in (0, get_ident()):
