@@ -340,6 +340,8 @@ class ScanSpec:
             data_mode=self.planning_mode("data"),
             delete_mode=self.planning_mode("delete"),
             tested=self.filter if self.prunes_deletes else TRUE,
+            reads=frozenset({each.path[0].id for each in self.selection.columns} | fields_read(self._pruned_by)),
+            planned_by=self.options.scan_planning_mode,
         )
         return self.table.plan_files(self.snapshot, request)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.rest_server import ENDPOINTS, Fault, RestServer, rest_server
 
 import lakescan
+from tests.support.rest_server import ENDPOINTS, Fault, RestServer, rest_server
 
 COMMIT = "POST transactions/commit"
 
@@ -93,12 +93,17 @@ def test_columns_are_altered_in_the_same_commit_as_rows(lake: lakescan.Catalog) 
 
 def test_an_error_within_drops_all_changes_and_removes_their_files(lake: lakescan.Catalog, server: RestServer) -> None:
     before = files(server)
-    with pytest.raises(RuntimeError, match="mine"), lake.transaction() as tx:
-        tx.load_table("db.one").append(rows(3))
-        tx.load_table("db.two").delete("id = 1")
-        tx.load_table("db.two").update({"id": "9"}, where="id = 2")
-        assert len(files(server)) > len(before)
-        raise RuntimeError("mine")
+
+    def fail() -> None:
+        with lake.transaction() as tx:
+            tx.load_table("db.one").append(rows(3))
+            tx.load_table("db.two").delete("id = 1")
+            tx.load_table("db.two").update({"id": "9"}, where="id = 2")
+            assert len(files(server)) > len(before)
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        fail()
     assert files(server) == before
     assert not server.sent(COMMIT)
     assert ids(lake.load_table("db.one")) == ids(lake.load_table("db.two")) == [1, 2]
@@ -202,10 +207,10 @@ def test_a_catalog_without_the_endpoint_refuses_transactions(
 ) -> None:
     server.endpoints = [each for each in ENDPOINTS if "transactions" not in each]
     other = lakescan.catalog("other", type="rest", uri=server.config["defaults"]["uri"])
-    with pytest.raises(lakescan.UnsupportedFeature, match="POST /v1/{prefix}/transactions/commit"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"POST /v1/\{prefix\}/transactions/commit"):
         other.transaction()
     embedded = lakescan.catalog("embedded", warehouse=tmp_path / "embedded")
-    with pytest.raises(lakescan.UnsupportedFeature, match="only catalogs of type rest|Only catalogs of type rest"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="Only catalogs of type rest"):
         embedded.transaction()
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from lakescan.iceberg.metadata.write import metadata_text, with_all_metadata
+from lakescan.iceberg.metadata.write import metadata_text, metadata_writes, with_all_metadata
+from tests.support.rest_plans import as_answer, paged, scan_tasks
 
 TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 ENDPOINTS = (
@@ -25,6 +26,10 @@ ENDPOINTS = (
     f"POST {TABLE}",
     f"DELETE {TABLE}",
     "POST /v1/{prefix}/transactions/commit",
+    f"POST {TABLE}/plan",
+    f"GET {TABLE}/plan/{{plan-id}}",
+    f"DELETE {TABLE}/plan/{{plan-id}}",
+    f"POST {TABLE}/tasks",
 )
 
 
@@ -71,9 +76,15 @@ class RestServer:
         self.endpoints: list[str] | None = list(ENDPOINTS)
         self.config: dict[str, Any] = {}  # of `v1/config`, beside the endpoints
         self.table_config: dict[str, Any] = {}  # of loaded tables
+        self.of_table: dict[str, Any] = {}  # more of loaded tables
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.before: Callable[[Request], Answer | None] = lambda request: None  # may answer instead
+        self.plans: dict[str, tuple[int, Any]] = {}  # how often they are not completed yet, and what then
+        self.plan_tasks: dict[str, Any] = {}
+        self.page, self.looks = 0, 0  # tasks of a plan task, how often an asynchronous plan is not completed
+        self.of_plan: dict[str, Any] = {}  # more of a completed plan
+        self.credentials: list[Any] = []
         self.keys: dict[str, Answer] = {}  # answers by their idempotency key
         self.lock = threading.RLock()
 
@@ -103,6 +114,8 @@ class RestServer:
             return refused(409, e)
         except (ValueError, NotImplementedError) as error:
             return refused(400, error)
+        except Exception as error:
+            return refused(500, error)
 
     def _routed(self, request: Request) -> Answer:
         match (request.method, *request.path.removeprefix("/v1/").split("/")):
@@ -131,6 +144,19 @@ class RestServer:
             case ("DELETE", "namespaces", namespace, "tables", table):
                 self.catalog.drop_table((*names(namespace), unquote(table)))
                 return 204, None
+            case ("POST", "namespaces", namespace, "tables", table, "plan"):
+                return self._planned((*names(namespace), unquote(table)), request.body)
+            case ("GET", "namespaces", _, "tables", _, "plan", plan_id):
+                left, answer = self.plans[plan_id]
+                self.plans[plan_id] = left - 1, answer
+                return 200, answer if left < 1 else {"status": "submitted", "plan-id": plan_id}
+            case ("DELETE", "namespaces", _, "tables", _, "plan", plan_id):
+                self.plans.pop(plan_id)
+                return 204, None
+            case ("POST", "namespaces", _, "tables", _, "tasks"):
+                return 200, self.plan_tasks.pop(request.body["plan-task"])
+            case ("GET", "namespaces", namespace, "tables", table, "credentials"):
+                return 200, {"storage-credentials": self.credentials}
             case ("POST", "transactions", "commit"):
                 self._commit(request.body["table-changes"])
                 return 204, None
@@ -142,8 +168,34 @@ class RestServer:
         return {
             "metadata-location": table.metadata_location,
             "metadata": json.loads(metadata_text(table.metadata)),
-            **({"config": self.table_config} if "config" not in self.table_config else self.table_config),
+            "config": self.table_config,
+            **self.of_table,
         }
+
+    def _planned(self, name: tuple[str, ...], request: dict[str, Any]) -> Answer:
+        tasks = scan_tasks(self.catalog.load_table(name).metadata_location, request)
+        if not self.page:
+            completed = {"status": "completed", **as_answer(tasks), **self.of_plan}
+        else:
+            completed = {
+                "status": "completed",
+                "plan-tasks": self._tokens(list(paged(tasks, self.page))),
+                **self.of_plan,
+            }
+        if not self.looks:
+            return 200, completed | ({"plan-id": f"plan {len(self.plans)}"} if self.page else {})
+        plan_id = f"plan {len(self.plans)}"
+        self.plans[quote(plan_id, safe="")] = self.looks - 1, completed
+        return 200, {"status": "submitted", "plan-id": plan_id}
+
+    def _tokens(self, pages: list[list[dict[str, Any]]]) -> list[str]:
+        """Plan tasks for pages, where the first page stands for the last one, too."""
+        tokens = [f"task {len(self.plan_tasks)}.{number}" for number in range(len(pages))]
+        for token, page in zip(tokens, pages, strict=True):
+            self.plan_tasks[token] = as_answer(page)
+        if len(tokens) > 1:
+            self.plan_tasks[tokens[0]]["plan-tasks"] = [tokens.pop()]
+        return tokens
 
     def _created(self, namespace: tuple[str, ...], body: dict[str, Any]) -> Answer:
         from pyiceberg.catalog.rest import CreateTableRequest
@@ -151,13 +203,14 @@ class RestServer:
         wanted = CreateTableRequest.model_validate(
             {"location": None, "write-order": None, "partition-spec": None, **body}
         )
-        made = self.catalog.create_table(
-            (*namespace, wanted.name),
-            wanted.table_schema,
-            wanted.location,
-            *([wanted.partition_spec] if wanted.partition_spec else []),
-            properties=wanted.properties,
-        )
+        with metadata_writes(wanted.properties, wanted.name):
+            made = self.catalog.create_table(
+                (*namespace, wanted.name),
+                wanted.table_schema,
+                wanted.location,
+                *([wanted.partition_spec] if wanted.partition_spec else []),
+                properties=wanted.properties,
+            )
         return 200, self.loaded(made.name())
 
     def _commit(self, changes: list[dict[str, Any]]) -> None:

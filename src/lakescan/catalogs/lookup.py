@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
+from lakescan.catalogs.plan_requests import MODE, SERVER, planner
 from lakescan.catalogs.registry import connection, is_known, refusal
+from lakescan.catalogs.rest_session import is_rest
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.vended import credentials_for, plain_properties
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
 from lakescan.errors import (
@@ -25,6 +28,8 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
+from lakescan.iceberg.scan.server_plan import PlanningServer
+from lakescan.storage.credentials import Credentials
 from lakescan.storage.faults import told
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
@@ -34,12 +39,15 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets.
+    `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews.
+    `planned_by` is who has to plan scans: 'client', 'server', or None if the catalog does not say.
     """
 
     format: str
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: Credentials | None = None
+    planned_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,10 +55,23 @@ class InCatalog:
     """A table's entry in a catalog; every call asks the catalog again."""
 
     identifier: Identifier
+    planned_by: str | None = None
 
     def current(self) -> str:
         """The location of the table's current metadata file."""
         return find(self.identifier).location
+
+    def planner(self, mode: str | None) -> PlanningServer | None:
+        """The server of the catalog, if it is to plan; see `PlanningSource`."""
+        catalog = connection(self.identifier.catalog)
+        if not is_rest(catalog):
+            if mode == SERVER:
+                raise UnsupportedFeature(
+                    f"scans of {self.identifier} that its catalog plans", "Only catalogs of type rest plan scans."
+                )
+            return None
+        properties = plain_properties(catalog)
+        return planner(self.identifier.catalog, self.identifier.within, properties, self.planned_by, mode)
 
 
 def identifier_of(text: str) -> Identifier | None:
@@ -74,7 +95,13 @@ def find(identifier: Identifier) -> FoundTable:
             if location is None:
                 raise
             return FoundTable("delta", location, of_storage(catalog.properties))
-    return FoundTable("iceberg", table.metadata_location, of_storage({**catalog.properties, **table.io.properties}))
+    return FoundTable(
+        "iceberg",
+        table.metadata_location,
+        of_storage({**catalog.properties, **table.io.properties}),
+        credentials_for(catalog, table),
+        table.config.get(MODE),
+    )
 
 
 def find_view(identifier: Identifier) -> StoredView | None:

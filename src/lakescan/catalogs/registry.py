@@ -15,6 +15,7 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from lakescan.catalogs.rest_session import is_rest, keep_credentials
 from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
@@ -91,6 +92,13 @@ def connection(name: str) -> Catalog:
         return opened
 
 
+def connection_with(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Connect to a catalog, by these properties where its name is not known: in a worker."""
+    if not is_known(name):
+        _GIVEN[name] = dict(properties)
+    return connection(name)
+
+
 def _connect(name: str, properties: dict[str, str]) -> Catalog:
     try:
         from pyiceberg.catalog import load_catalog
@@ -105,7 +113,10 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
     try:
-        return with_all_metadata(load_catalog(name, **properties))
+        opened = with_all_metadata(load_catalog(name, **properties))
+        if is_rest(opened):
+            keep_credentials(opened)
+        return opened
     except (ValueError, NotInstalledError) as error:
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
     except Exception as error:

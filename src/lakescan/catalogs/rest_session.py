@@ -6,7 +6,7 @@ Requests go through pyiceberg's own HTTP session, which has the catalog's authen
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -42,6 +42,8 @@ class Server:
 
 
 _SERVERS: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
+_HANDED_OUT: WeakKeyDictionary[Any, dict[str, Sequence[Mapping[str, Any]]]] = WeakKeyDictionary()  # by URL
+_MARK = b'"storage-credentials"'
 
 
 class RestSession:
@@ -85,20 +87,27 @@ class RestSession:
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         return self._sent("POST", path, data, renew)
 
-    def get(self, path: str, renew: Callable[[], object] | None = None) -> Any:
+    def get(self, path: str, renew: Callable[[], object] | None = None, query: Mapping[str, str] | None = None) -> Any:
         """Get a path under the catalog's prefix; see `post`."""
-        return self._sent("GET", path, None, renew)
+        return self._sent("GET", path, None, renew, query)
 
     def delete(self, path: str) -> Any:
         """Delete a path under the catalog's prefix; see `post`."""
         return self._sent("DELETE", path, None, None)
 
-    def _sent(self, method: str, path: str, data: bytes | None, renew: Callable[[], object] | None) -> Any:
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        renew: Callable[[], object] | None,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
         url = self._catalog.url("{path}", path=path)
-        response = self.session.request(method, url, data=data, timeout=TIMEOUT)
+        response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
         if response.status_code in _ENDED and renew is not None:
             renew()
-            response = self.session.request(method, url, data=data, timeout=TIMEOUT)
+            response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
         return response
 
     def _asked(self) -> Server:
@@ -112,6 +121,24 @@ class RestSession:
             raise StorageError(f"catalog {self._catalog.name!r} does not say what it has: {message_of(response)}")
         said = response.json()
         return Server(frozenset(said.get("endpoints") or _DEFAULT), said.get("idempotency-key-lifetime") is not None)
+
+
+def keep_credentials(catalog: Any) -> None:
+    """Keep the storage credentials that the server hands out with tables: pyiceberg keeps those of one prefix."""
+    kept = _HANDED_OUT[catalog] = {}
+
+    def look(response: Any, *arguments: Any, **named: Any) -> None:
+        if response.request.method in ("GET", "POST") and response.status_code == 200:
+            given = response.json().get("storage-credentials") if _MARK in response.content else None
+            kept[response.url.partition("?")[0]] = given or ()
+
+    http_session(catalog).hooks["response"].append(look)
+
+
+def credentials_of_table(catalog: Any, name: tuple[str, ...]) -> Sequence[Mapping[str, Any]]:
+    """The storage credentials that the server handed out with a table when it was last loaded, as JSON."""
+    url = catalog.url("{path}", path=RestSession(catalog).table_path(name))
+    return _HANDED_OUT.get(catalog, {}).get(url, ())
 
 
 def http_session(catalog: Any) -> Any:

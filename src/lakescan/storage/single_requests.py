@@ -103,13 +103,14 @@ def single_requests(storage: Storage, location: str) -> tuple[SingleRequests, st
     key = path.removeprefix("/")
     if ALIASES.get(scheme, scheme) != "s3" or not _PLAIN.fullmatch(key):
         return None
-    settings = {name: value for (store, name), value in storage.settings.values.items() if store == "s3"}
+    given = storage.settings_at(location)
+    settings = {name: value for (store, name), value in given.values.items() if store == "s3"}
     # Without keys, the clients look for them in different places, and may wait for a service that is not there.
     has_keys = "access_key" in settings or "anonymous" in settings or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
-    other_endpoint = storage.settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
+    other_endpoint = given.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
     if not settings.keys() <= _COMMON or not has_keys or other_endpoint:
         return None
-    found = _bucket(bucket, tuple(sorted(storage.settings.delta_rs().items())))
+    found = _bucket(bucket, tuple(sorted(given.delta_rs().items())))
     return (found, key) if found is not None and found.is_usable else None
 
 

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any
 
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Redo
@@ -43,7 +44,8 @@ def collecting_catalog(name: str, of: Any) -> Any:
 
         def opened(self, base: Any) -> CollectedTable:
             """A table of the real catalog, without commits."""
-            storage = Storage(io_properties=of_storage({**of.properties, **base.io.properties}))
+            properties = of_storage({**of.properties, **base.io.properties})
+            storage = Storage(io_properties=properties, credentials=credentials_for(of, base))
             return CollectedTable.of(base, self, storage)
 
         def table_exists(self, identifier: str | Name) -> bool:

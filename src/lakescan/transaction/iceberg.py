@@ -20,6 +20,7 @@ from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import connection
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_changes import AddColumn, TableChange
@@ -114,7 +115,8 @@ class IcebergTarget:
             options = staged_options(options, table.metadata.properties, str(identifier))
             table = with_branch(table, options.branch)
         if storage is None:
-            storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
+            properties = of_storage({**catalog.properties, **table.io.properties})
+            storage = Storage(io_properties=properties, credentials=credentials_for(catalog, table))
         return IcebergTarget(identifier, options, storage, table, known)
 
     @property

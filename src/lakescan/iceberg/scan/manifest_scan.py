@@ -93,7 +93,11 @@ class ManifestScan:
         files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
         if self.changed_by is not None:
             files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by, pa.int64())))
-        files = _with_ages(files, manifests, needed=self.with_deletes)
+        candidates, left = self.pruned(_with_ages(files, manifests, needed=self.with_deletes), spec)
+        return ScannedFiles(candidates, self._matching(left))
+
+    def pruned(self, files: pa.Table, spec: PartitionSpec) -> tuple[Candidates, pa.Table]:
+        """The entries of data files that partitions and statistics do not rule out, and their rows of `files`."""
         kept, by_partition, skipped = self._in_partitions(spec, files)
         self._check_keys(kept)
         stats = self._stats(kept, by_partition)
@@ -103,7 +107,7 @@ class ManifestScan:
         by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
         needed = needed_conjuncts(self.predicate, stats, by_partition, left.num_rows)
         table = self._file_table(left, spec, stats)
-        return ScannedFiles(Candidates(table, needed, skipped, kept.num_rows - left.num_rows), self._matching(left))
+        return Candidates(table, needed, skipped, kept.num_rows - left.num_rows), left
 
     def delete_files(self, manifests: Sequence[ManifestFile]) -> ScannedDeletes:
         """The delete files of manifests that share one spec, without those whose partitions the filter rules out."""
