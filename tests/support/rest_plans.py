@@ -19,9 +19,11 @@ BOUNDS = ("lower-bounds", "upper-bounds")
 COUNTS = ("value-counts", "null-value-counts", "nan-value-counts")
 
 
-def scan_tasks(metadata_location: str, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+def scan_tasks(
+    metadata_location: str, request: Mapping[str, Any], properties: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """The tasks of a plan, each with the delete files that it has (not references to them)."""
-    storage = Storage()
+    storage = Storage(io_properties=properties)
     table = IcebergTable.open(metadata_location, storage)
     spec = ScanSpec(table, storage, metadata_location, selector=SnapshotSelector(version=request["snapshot-id"]))
     listed = {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from lakescan.catalogs.storage_properties import of_storage
 from lakescan.iceberg.metadata.write import metadata_text, metadata_writes, with_all_metadata
 from tests.support.rest_plans import as_answer, paged, scan_tasks
 
@@ -30,6 +32,7 @@ ENDPOINTS = (
     f"GET {TABLE}/plan/{{plan-id}}",
     f"DELETE {TABLE}/plan/{{plan-id}}",
     f"POST {TABLE}/tasks",
+    f"GET {TABLE}/credentials",
 )
 
 
@@ -66,13 +69,12 @@ Answer = tuple[int, Any]
 class RestServer:
     """The server's state: its catalog, what it says that it has, faults, and the requests so far."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, properties: Mapping[str, str]) -> None:
         from pyiceberg.catalog.sql import SqlCatalog
 
         self.folder = folder
-        self.catalog = with_all_metadata(
-            SqlCatalog("behind", uri=f"sqlite:///{folder}/rest.db", warehouse=f"file://{folder}/warehouse")
-        )
+        own = {"uri": f"sqlite:///{folder}/rest.db", "warehouse": f"file://{folder}/warehouse"}
+        self.catalog = with_all_metadata(SqlCatalog("behind", **{**own, **properties}))
         self.endpoints: list[str] | None = list(ENDPOINTS)
         self.config: dict[str, Any] = {}  # of `v1/config`, beside the endpoints
         self.table_config: dict[str, Any] = {}  # of loaded tables
@@ -85,6 +87,7 @@ class RestServer:
         self.page, self.looks = 0, 0  # tasks of a plan task, how often an asynchronous plan is not completed
         self.of_plan: dict[str, Any] = {}  # more of a completed plan
         self.credentials: list[Any] = []
+        self.token: str | None = None  # what requests have to be authorized by
         self.keys: dict[str, Answer] = {}  # answers by their idempotency key
         self.lock = threading.RLock()
 
@@ -95,6 +98,10 @@ class RestServer:
     def answer(self, request: Request) -> Answer:
         """What the catalog answers; a request with a key that was answered has no other effect."""
         key = request.headers.get("idempotency-key")
+        if request.path.endswith("/oauth/tokens"):
+            return 200, {"access_token": self.token, "token_type": "bearer", "expires_in": 3600}
+        if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
+            return refused(401, RuntimeError("the token has expired"))
         with self.lock:
             if key in self.keys:
                 return self.keys[key]
@@ -173,7 +180,9 @@ class RestServer:
         }
 
     def _planned(self, name: tuple[str, ...], request: dict[str, Any]) -> Answer:
-        tasks = scan_tasks(self.catalog.load_table(name).metadata_location, request)
+        tasks = scan_tasks(
+            self.catalog.load_table(name).metadata_location, request, of_storage(self.catalog.properties)
+        )
         if not self.page:
             completed = {"status": "completed", **as_answer(tasks), **self.of_plan}
         else:
@@ -239,10 +248,10 @@ def refused(status: int, error: Exception) -> Answer:
 
 
 @contextmanager
-def rest_server(folder: Path) -> Iterator[tuple[RestServer, str]]:
-    """A running server, and its URI."""
+def rest_server(folder: Path, properties: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[RestServer, str]]:
+    """A running server, and its URI; properties are those of the catalog behind it."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = RestServer(folder)
+    state = RestServer(folder, properties)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

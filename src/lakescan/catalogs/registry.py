@@ -15,7 +15,8 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakescan.catalogs.rest_session import is_rest, keep_credentials
+from lakescan.catalogs.rest_adapter import mount
+from lakescan.catalogs.rest_session import RestSession, http_session, is_rest, keep_credentials
 from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
@@ -116,6 +117,7 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         opened = with_all_metadata(load_catalog(name, **properties))
         if is_rest(opened):
             keep_credentials(opened)
+            mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
         return opened
     except (ValueError, NotInstalledError) as error:
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
@@ -123,6 +125,14 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         if (why := refusal(error)) is None:
             raise
         raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
+
+
+def _takes_keys(catalog: Catalog) -> bool:
+    """Whether the server of a REST catalog knows idempotency keys; not if it does not say."""
+    try:
+        return RestSession(catalog).server.takes_keys
+    except Exception:  # the request that asks will tell what is wrong
+        return False
 
 
 def refusal(error: Exception) -> str | None:

@@ -89,7 +89,8 @@ class ServerPlan:
         """
         if not {ROW_ID.id, LAST_UPDATED.id}.isdisjoint(self.request.reads):
             raise UnsupportedFeature(
-                f"row lineage ({ROW_ID.name}, {LAST_UPDATED.name}) in scans of {self.server.name} planned by its catalog",
+                f"row lineage ({ROW_ID.name}, {LAST_UPDATED.name}) in scans of {self.server.name} that its catalog "
+                "plans",
                 "Leave these columns out, or read with the option scan-planning-mode=client, if the catalog allows it.",
             )
         planned = self.server.planned(self._body(snapshot))
