@@ -208,3 +208,11 @@ def test_a_catalog_without_the_endpoint_renews_nothing(server: RestServer, lake:
     other = lakescan.catalog("other", type="rest", uri=server.config["defaults"]["uri"])
     assert ids(other.load_table("db.t")) == [0, 1, 2]
     assert not server.sent("credentials")
+
+
+@pytest.mark.parametrize("asked", [{"s3.remote-signing-enabled": "true"}, {"s3.signer": "S3V4RestSigner"}])
+def test_remote_signing_is_refused_by_name_unless_there_are_keys(asked: dict[str, str]) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="requests that the catalog signs"):
+        Storage(io_properties={**asked, "s3.region": REGION}).resolve("s3://lake/1")
+    with_keys = {**asked, "s3.region": REGION, "s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+    assert Storage(io_properties=with_keys).resolve("s3://lake/1")[1] == "lake/1"

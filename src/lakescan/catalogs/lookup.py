@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
-from lakescan.catalogs.plan_requests import MODE, SERVER, planner
+from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
 from lakescan.catalogs.registry import connection, is_known, refusal
-from lakescan.catalogs.rest_session import is_rest
 from lakescan.catalogs.storage_properties import of_storage
-from lakescan.catalogs.vended import credentials_for, plain_properties
+from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
 from lakescan.errors import (
@@ -40,14 +39,14 @@ class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
     `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews.
-    `planned_by` is who has to plan scans: 'client', 'server', or None if the catalog does not say.
+    `planning` is how the catalog's server plans scans of it; None for a catalog that is not of type rest.
     """
 
     format: str
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: Credentials | None = None
-    planned_by: str | None = None
+    planning: ServerPlanning | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class InCatalog:
     """A table's entry in a catalog; every call asks the catalog again."""
 
     identifier: Identifier
-    planned_by: str | None = None
+    planning: ServerPlanning | None = None
 
     def current(self) -> str:
         """The location of the table's current metadata file."""
@@ -63,15 +62,13 @@ class InCatalog:
 
     def planner(self, mode: str | None) -> PlanningServer | None:
         """The server of the catalog, if it is to plan; see `PlanningSource`."""
-        catalog = connection(self.identifier.catalog)
-        if not is_rest(catalog):
-            if mode == SERVER:
-                raise UnsupportedFeature(
-                    f"scans of {self.identifier} that its catalog plans", "Only catalogs of type rest plan scans."
-                )
-            return None
-        properties = plain_properties(catalog)
-        return planner(self.identifier.catalog, self.identifier.within, properties, self.planned_by, mode)
+        if self.planning is not None:
+            return self.planning.planner(self.identifier.catalog, self.identifier.within, mode)
+        if mode == SERVER:
+            raise UnsupportedFeature(
+                f"scans of {self.identifier} that its catalog plans", "Only catalogs of type rest plan scans."
+            )
+        return None
 
 
 def identifier_of(text: str) -> Identifier | None:
@@ -100,7 +97,7 @@ def find(identifier: Identifier) -> FoundTable:
         table.metadata_location,
         of_storage({**catalog.properties, **table.io.properties}),
         credentials_for(catalog, table),
-        table.config.get(MODE),
+        ServerPlanning.of(catalog, table),
     )
 
 

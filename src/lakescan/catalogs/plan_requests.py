@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.catalogs.registry import connection_with
-from lakescan.catalogs.rest_session import CANCEL_PLAN, PLAN, PLAN_RESULT, PLAN_TASKS, RestSession, message_of
-from lakescan.catalogs.vended import credentials_in, source_for
+from lakescan.catalogs.rest_session import CANCEL_PLAN, PLAN, PLAN_RESULT, PLAN_TASKS, RestSession, is_rest, message_of
+from lakescan.catalogs.vended import credentials_in, plain_properties, source_for
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.server_plan import Planned
@@ -136,24 +136,36 @@ class CatalogPlanner:
         return RestSession(self._connection)
 
 
-def planner(
-    name: str, table: tuple[str, ...], properties: Mapping[str, str], demanded: str | None, mode: str | None
-) -> CatalogPlanner | None:
-    """The server that is to plan scans of a table; None if this process is to.
+@dataclass(frozen=True)
+class ServerPlanning:
+    """What a REST catalog says about who plans scans of a table, and the properties of its connection.
 
-    `demanded` is what the table's configuration says, `mode` what the reader asks for. See `PlanningSource.planner`.
+    `demanded` is what the table's configuration says: 'client', 'server' or None. Pickled for other processes, which
+    may not know the catalog.
     """
-    if demanded is not None and mode is not None and mode != demanded:
-        raise InvalidOption(
-            f"{MODE}={mode}: the catalog demands {demanded!r} for {'.'.join((name, *table))}. Leave the option out."
-        )
-    if (demanded or mode or properties.get(MODE, CLIENT)) != SERVER:
-        return None
-    found = CatalogPlanner(name, table, properties)
-    session = RestSession(connection_with(name, properties))
-    if not session.has(PLAN):
-        raise UnsupportedFeature(
-            f"scans of {found.name} that its catalog plans ({MODE}={SERVER})",
-            f"Its server does not have the endpoint {PLAN}. Read with {MODE}={CLIENT}.",
-        )
-    return found
+
+    demanded: str | None
+    properties: Mapping[str, str] = field(repr=False)
+
+    @staticmethod
+    def of(catalog: Any, table: Any) -> ServerPlanning | None:
+        """That of a loaded table (pyiceberg's); None for a catalog that is not of type rest."""
+        return ServerPlanning(table.config.get(MODE), plain_properties(catalog)) if is_rest(catalog) else None
+
+    def planner(self, catalog: str, table: tuple[str, ...], mode: str | None) -> CatalogPlanner | None:
+        """The server that is to plan scans of a table; None if this process is to; see `PlanningSource.planner`."""
+        demanded = self.demanded
+        if demanded is not None and mode is not None and mode != demanded:
+            raise InvalidOption(
+                f"{MODE}={mode}: the catalog demands {demanded!r} for {'.'.join((catalog, *table))}. Leave the option "
+                "out."
+            )
+        if (demanded or mode or self.properties.get(MODE, CLIENT)) != SERVER:
+            return None
+        found = CatalogPlanner(catalog, table, self.properties)
+        if not RestSession(connection_with(catalog, self.properties)).has(PLAN):
+            raise UnsupportedFeature(
+                f"scans of {found.name} that its catalog plans ({MODE}={SERVER})",
+                f"Its server does not have the endpoint {PLAN}. Read with {MODE}={CLIENT}.",
+            )
+        return found

@@ -21,7 +21,7 @@ from pyarrow import fs as pafs
 from lakescan import limits
 from lakescan.encryption import KeyManager
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
-from lakescan.storage.credentials import Credential, Credentials, CredentialSource
+from lakescan.storage.credentials import Credential, Credentials, CredentialSource, check_not_signed_remotely
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, account_of
 from lakescan.storage.filesystems import connected as _filesystem
@@ -192,9 +192,12 @@ class Storage:
         more = {} if credential is None else credential.properties
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
+        properties = {**self.io_properties, **more}
+        if scheme == "s3":
+            check_not_signed_remotely(properties)
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
-        return PyArrowFileIO({**self.io_properties, **more}).fs_by_scheme(scheme, authority)
+        return PyArrowFileIO(properties).fs_by_scheme(scheme, authority)
 
     def _check_account(self, authority: str) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""

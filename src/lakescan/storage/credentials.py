@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lakescan.errors import StorageError
+from lakescan.errors import StorageError, UnsupportedFeature
 from lakescan.storage.locations import ALIASES
 
 _LOG = logging.getLogger("lakescan")
@@ -127,3 +127,14 @@ def _merged(
     goes = instead_of is not None and instead_of.prefix == "" and bool(more)
     kept = (each for each in known if each.prefix not in new and not (goes and each is instead_of))
     return (*kept, *more)
+
+
+def check_not_signed_remotely(properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedFeature` if the catalog is to sign S3 requests, and there are no keys to do it here."""
+    wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
+    if wanted and "s3.access-key-id" not in properties:
+        raise UnsupportedFeature(
+            "S3 requests that the catalog signs (s3.remote-signing-enabled)",
+            "pyarrow and obstore sign requests themselves. Have the catalog hand out credentials instead, by its "
+            "property 'header.X-Iceberg-Access-Delegation'='vended-credentials', or give keys by s3.access-key-id.",
+        )
