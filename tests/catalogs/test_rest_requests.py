@@ -170,3 +170,21 @@ def test_requests_are_signed(server: RestServer) -> None:
     first, second = server.sent(TRANSACTION)
     assert "idempotency-key" in first.headers["authorization"]
     assert first.headers.keys() == second.headers.keys()
+
+
+def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
+    server: RestServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    lake = connected(server)
+    append(lake)
+    scan = lake.load_table("db.t").scan().where("id > 0").report_to(lake.reporter("db.t"))
+    assert len(scan.to_arrow()) == 1
+    (sent,) = server.sent("tables/t/metrics")
+    assert (sent.body["report-type"], sent.body["table-name"]) == ("scan-report", "lake.db.t")
+    assert sent.body["filter"] == {"type": "gt", "term": "id", "value": 0}
+    assert sent.body["metrics"]["result-data-files"] == {"unit": "count", "value": 1}
+    server.faults.append(Fault("tables/t/metrics", 500))
+    assert len(scan.to_arrow()) == 1
+    assert "took no report" in caplog.text
+    with pytest.raises(lakescan.UnsupportedFeature, match="reports of scans"):
+        lakescan.catalog("embedded", warehouse=tmp_path / "embedded").reporter("db.t")

@@ -33,6 +33,7 @@ ENDPOINTS = (
     f"DELETE {TABLE}/plan/{{plan-id}}",
     f"POST {TABLE}/tasks",
     f"GET {TABLE}/credentials",
+    f"POST {TABLE}/metrics",
 )
 
 
@@ -162,6 +163,8 @@ class RestServer:
                 return 204, None
             case ("POST", "namespaces", _, "tables", _, "tasks"):
                 return 200, self.plan_tasks.pop(request.body["plan-task"])
+            case ("POST", "namespaces", _, "tables", _, "metrics"):
+                return 204, None
             case ("GET", "namespaces", namespace, "tables", table, "credentials"):
                 return 200, {"storage-credentials": self.credentials}
             case ("POST", "transactions", "commit"):
