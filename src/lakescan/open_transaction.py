@@ -46,7 +46,7 @@ class Transaction:
 
     def __repr__(self) -> str:
         changed = ", ".join(each.name for each in self._tables.changed) or "nothing"
-        return f"Transaction({self._of!r}, {self._ended or 'open'}, changes {changed})"
+        return f"Transaction({self._of!r}, {self._ended.removeprefix('been ') or 'open'}, changes {changed})"
 
     @property
     def name(self) -> str:

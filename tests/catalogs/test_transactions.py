@@ -250,3 +250,15 @@ def test_a_batch_that_another_committed_is_not_committed_twice(lake: lakescan.Ca
     with pytest.raises(lakescan.CommitConflict, match="batch 1"):
         tx.commit()
     assert ids(lake.load_table("db.one")) == [1, 2, 3]
+
+
+def test_tables_of_a_transaction_that_has_ended_say_so(lake: lakescan.Catalog) -> None:
+    with lake.transaction() as tx:
+        table = tx.load_table("db.one")
+        table.append(rows(3))
+    with pytest.raises(lakescan.NoSuchCatalog, match="has ended"):
+        table.append(rows(4))
+    assert ids(lake.load_table("db.one")) == [1, 2, 3]
+    with pytest.raises(lakescan.InvalidOption, match="has been committed"):
+        tx.commit()
+    assert repr(tx) == "Transaction('lake', committed, changes db.one)"

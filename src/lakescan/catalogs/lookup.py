@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
@@ -54,7 +55,7 @@ class InCatalog:
     """A table's entry in a catalog; every call asks the catalog again."""
 
     identifier: Identifier
-    planning: ServerPlanning | None = None
+    planning: ServerPlanning | None = field(default=None, compare=False)
 
     def current(self) -> str:
         """The location of the table's current metadata file."""
@@ -86,7 +87,7 @@ def find(identifier: Identifier) -> FoundTable:
     catalog = connection(identifier.catalog)
     with translated(identifier):
         try:
-            table = catalog.load_table(identifier.within)
+            table: Any = catalog.load_table(identifier.within)
         except NoSuchTableError:
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
@@ -96,7 +97,7 @@ def find(identifier: Identifier) -> FoundTable:
         "iceberg",
         table.metadata_location,
         of_storage({**catalog.properties, **table.io.properties}),
-        credentials_for(catalog, table),
+        credentials_for(getattr(catalog, "collects_for", catalog), table),
         ServerPlanning.of(catalog, table),
     )
 

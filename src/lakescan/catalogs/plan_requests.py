@@ -26,7 +26,7 @@ class CatalogPlanner:
 
     catalog: str
     table: tuple[str, ...]
-    properties: Mapping[str, str] = field(repr=False)
+    properties: Mapping[str, Any] = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ class ServerPlanning:
     """
 
     demanded: str | None
-    properties: Mapping[str, str] = field(repr=False)
+    properties: Mapping[str, Any] = field(repr=False)
 
     @staticmethod
     def of(catalog: Any, table: Any) -> ServerPlanning | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakescan.catalogs.rest_adapter import mount
-from lakescan.catalogs.rest_session import RestSession, http_session, is_rest, keep_credentials
+from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
 from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
@@ -30,6 +30,7 @@ _GIVEN: dict[str, dict[str, str]] = {}
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
 _LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
 _NUMBERS = count(1)  # of transactions
+_WITHDRAWN: set[str] = set()  # names of transactions that have ended
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
@@ -59,8 +60,9 @@ def lend(base: str, make: Callable[[str], Catalog]) -> str:
 
 
 def withdraw(name: str) -> None:
-    """Forget a name that `lend` gave."""
-    _LENT.pop(name, None)
+    """Forget a connection that `lend` named."""
+    if _LENT.pop(name, None) is not None:
+        _WITHDRAWN.add(name)
 
 
 def known() -> list[str]:
@@ -93,7 +95,7 @@ def connection(name: str) -> Catalog:
         return opened
 
 
-def connection_with(name: str, properties: Mapping[str, str]) -> Catalog:
+def connection_with(name: str, properties: Mapping[str, Any]) -> Catalog:
     """Connect to a catalog, by these properties where its name is not known: in a worker."""
     if not is_known(name):
         _GIVEN[name] = dict(properties)
@@ -106,6 +108,10 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         from pyiceberg.exceptions import NotInstalledError
     except ImportError as error:
         raise missing_dependency("pyiceberg", "iceberg", "catalogs") from error
+    if name in _WITHDRAWN:
+        raise NoSuchCatalog(
+            f"the transaction {name!r} has ended: open the table by its own name, or begin another transaction"
+        )
     if not is_known(name):
         names = known()
         raise NoSuchCatalog(
@@ -115,7 +121,7 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         )
     try:
         opened = with_all_metadata(load_catalog(name, **properties))
-        if is_rest(opened):
+        if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
         return opened

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -128,9 +129,16 @@ def keep_credentials(catalog: Any) -> None:
     kept = _HANDED_OUT[catalog] = {}
 
     def look(response: Any, *arguments: Any, **named: Any) -> None:
-        if response.request.method in ("GET", "POST") and response.status_code == 200:
-            given = response.json().get("storage-credentials") if _MARK in response.content else None
-            kept[response.url.partition("?")[0]] = given or ()
+        if response.request.method != "GET" or response.status_code != 200:
+            return
+        url, given = response.url.partition("?")[0], None
+        if _MARK in response.content:
+            with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
+                given = response.json().get("storage-credentials")
+        if given:
+            kept[url] = given
+        else:
+            kept.pop(url, None)
 
     http_session(catalog).hooks["response"].append(look)
 
@@ -141,11 +149,20 @@ def credentials_of_table(catalog: Any, name: tuple[str, ...]) -> Sequence[Mappin
     return _HANDED_OUT.get(catalog, {}).get(url, ())
 
 
-def http_session(catalog: Any) -> Any:
-    """The HTTP session of a REST catalog; raises `UnsupportedFeature` for a pyiceberg that keeps it elsewhere."""
+def has_session(catalog: Any) -> bool:
+    """Whether pyiceberg keeps the HTTP session of a REST catalog where `http_session` finds it."""
+    return _session_in(catalog) is not None
+
+
+def _session_in(catalog: Any) -> Any:
     from requests import Session
 
-    found = next((each for each in vars(catalog).values() if isinstance(each, Session)), None)
+    return next((each for each in vars(catalog).values() if isinstance(each, Session)), None)
+
+
+def http_session(catalog: Any) -> Any:
+    """The HTTP session of a REST catalog; raises `UnsupportedFeature` for a pyiceberg that keeps it elsewhere."""
+    found = _session_in(catalog)
     if found is None:
         raise UnsupportedFeature(
             f"this request to catalog {catalog.name!r} with this version of pyiceberg", "Use pyiceberg 0.12."

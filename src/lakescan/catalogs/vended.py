@@ -19,7 +19,7 @@ class CatalogCredentials:
 
     catalog: str
     table: tuple[str, ...]
-    properties: Mapping[str, str] = field(repr=False)
+    properties: Mapping[str, Any] = field(repr=False)
     plan_id: str | None = None
 
     def fetch(self) -> Sequence[Credential]:
@@ -55,11 +55,10 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
     if not is_rest(catalog):
         return None
     name = table.name()
-    source = source_for(catalog, name)
     if by_prefix := credentials_in({"storage-credentials": credentials_of_table(catalog, name)}):
-        return Credentials(by_prefix, source)
+        return Credentials(by_prefix, source_for(catalog, name))
     whole = Credential("", of_storage({**catalog.properties, **table.io.properties}))
-    return None if whole.expires_at is None else Credentials([whole], source)
+    return None if whole.expires_at is None else Credentials([whole], source_for(catalog, name))
 
 
 def source_for(catalog: Any, name: tuple[str, ...], plan_id: str | None = None) -> CatalogCredentials | None:
@@ -69,6 +68,6 @@ def source_for(catalog: Any, name: tuple[str, ...], plan_id: str | None = None) 
     return CatalogCredentials(catalog.name, tuple(name), plain_properties(catalog), plan_id)
 
 
-def plain_properties(catalog: Any) -> dict[str, str]:
-    """The properties of a connection that are texts, by which another process connects."""
-    return {name: value for name, value in catalog.properties.items() if isinstance(value, str)}
+def plain_properties(catalog: Any) -> dict[str, Any]:
+    """The properties of a connection by which another process connects: texts, and the settings of `auth` and `ssl`."""
+    return {name: value for name, value in catalog.properties.items() if isinstance(value, str | dict)}

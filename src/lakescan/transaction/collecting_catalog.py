@@ -31,6 +31,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
 
         def __init__(self) -> None:
             super().__init__(name, **of.properties)
+            self.collects_for = of
             self.tables: dict[Name, CollectedTable] = {}
             self._lock = RLock()
 
