@@ -85,7 +85,7 @@ def made(lake: lakescan.Catalog, version: int, partition_by: tuple[str, ...]) ->
     table.delete("id IN (7, 8, 25)")
     if version > 1 and not partition_by:
         for start in (3, 30, 42):
-            table.upsert(rows(start, start + 3), "id")
+            table.upsert(rows(start, start + 3), "id", upsert_mode="equality")
         table.append(rows(60, 70))
     table.delete("id = 41")
     return lake.load_table("db.t")
@@ -171,7 +171,7 @@ def test_an_answer_that_is_no_plan_is_told_as_such(
         table.scan().options(**SERVER).to_arrow()
 
 
-@pytest.mark.parametrize("reference", [-1, 5])
+@pytest.mark.parametrize("reference", [-1, 500])
 def test_a_reference_to_no_delete_file_is_an_error(lake: lakescan.Catalog, server: RestServer, reference: int) -> None:
     table = made(lake, 2, ())
     planned = server._answered
@@ -306,3 +306,24 @@ def test_a_failed_plan_task_fails_the_scan(lake: lakescan.Catalog, server: RestS
     server.faults.append(Fault("tables/t/tasks", 500))
     with pytest.raises(lakescan.StorageError, match="as the test says"):
         table.scan().options(**SERVER).to_arrow()
+
+
+@pytest.mark.parametrize("partition_by", [(), ("part",)])
+def test_equality_deletes_of_many_upserts_are_told_apart_in_every_paging(
+    lake: lakescan.Catalog, server: RestServer, partition_by: tuple[str, ...]
+) -> None:
+    keys = ["id", "part"]
+    table = lake.create_table(
+        "db.t", "id BIGINT NOT NULL, part STRING NOT NULL, n BIGINT", primary_key=keys, partition_by=partition_by
+    )
+    upserts = ([1, 2, 3], [2, 3], [3, 4], [1, 4], [2], [5, 1], [3])
+    for number, ids in enumerate(upserts):
+        written = {"id": pa.array(ids, pa.int64()), "part": ["ab"[n % 2] for n in ids], "n": [number] * len(ids)}
+        table.upsert(pa.table(written), upsert_mode="equality")
+    scan = lake.load_table("db.t").scan()
+    expected = read(scan)
+    assert len(scan.plan().deletes) >= len(upserts) - 1
+    assert scan.count() == 5
+    for page in range(4):
+        server.page = page
+        assert read(scan.options(**SERVER)) == expected, page

@@ -166,6 +166,15 @@ def size_of(storage: Storage, path: str) -> int:
     return len(storage.read(path))
 
 
+def test_a_transaction_renews_them_too(lake: lakescan.Catalog, server: RestServer) -> None:
+    server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "short", 60))
+    with lake.transaction() as tx:
+        tx.load_table("db.t").append(pa.table({"id": [7]}))
+        assert ids(tx.load_table("db.t")) == [0, 1, 2, 7]
+    assert server.sent("credentials")
+    assert ids(lake.load_table("db.t")) == [0, 1, 2, 7]
+
+
 def test_what_is_configured_with_an_expiry_is_renewed_too(lake: lakescan.Catalog, server: RestServer) -> None:
     server.of_table.clear()
     server.table_config = dict(credential("", "short", 60).properties)

@@ -1,13 +1,15 @@
 """File scan tasks of a catalog's server as the tables that manifests are read to (REST specification, `ScanTasks`).
 
-Tasks name the deletes of each data file, but have no sequence numbers. So the equality deletes of a set that a data
-file has are a scope of their own here, and all of them are newer than the file.
+Tasks name the deletes of each data file, but have no sequence numbers, by which readers tell which equality deletes are
+newer than a file: these are made up (`equality_scopes`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
@@ -22,12 +24,12 @@ from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.manifest import STATS
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.scan.manifest_scan import ManifestScan
+from lakescan.iceberg.scan.server_scopes import equality_scopes
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import DELETES, FileTable
 
-_OLDEST, _NEWER = 0, 1  # sequence numbers of data files that have equality deletes, and of these
 _PAIRS = {
     name: pa.list_(pa.struct([("key", pa.int32()), ("value", pa.binary() if name.endswith("bounds") else pa.int64())]))
     for name in STATS.values()
@@ -62,45 +64,49 @@ def _of_spec(
     files = _entries([each["data-file"] for each in tasks], spec, scan)
     numbered = files.append_column("number", pa.array(np.arange(files.num_rows)))
     candidates, kept = scan.pruned(numbered, spec)
-    table, references = _with_deletes([sets[n] for n in kept["number"].to_pylist()], deletes)
+    table, references, ages = _with_deletes([sets[n] for n in kept["number"].to_pylist()], deletes)
     whole = candidates.table.with_deletes(references, table)
-    ages = pa.array([_OLDEST if each else None for each in references.has_equality.tolist()], pa.int64())
     at = whole.files.schema.get_field_index("sequence_number")
-    aged = whole.files.set_column(at, whole.files.schema.field(at), ages)
+    aged = whole.files.set_column(at, whole.files.schema.field(at), pa.array(ages, pa.int64()))
     return replace(candidates, table=FileTable(aged, table, whole.stats, whole.constant_fields))
 
 
 def _with_deletes(
     sets: Sequence[tuple[int, ...]], deletes: Sequence[Mapping[str, Any]]
-) -> tuple[pa.Table, DeleteReferences]:
-    """The delete table of data files that have these deletes, and their references to it."""
+) -> tuple[pa.Table, DeleteReferences, list[int | None]]:
+    """The delete table of data files that have these deletes, their references to it, and their sequence numbers."""
     is_equality = [str(each["content"]).lower().replace("_", "-") == _EQUALITY for each in deletes]
     by_position = [n for n, is_one in enumerate(is_equality) if not is_one]
     row_of = {number: row for row, number in enumerate(by_position)}
-    rows = [_delete(deletes[n], DeleteKind.POSITION, None) for n in by_position]
-    ranges: dict[tuple[int, ...], tuple[int, int]] = {}  # of rows, by a set of equality deletes of the same columns
-    pairs, spans = list[tuple[int, int]](), list[tuple[int, int, int]]()
-    for file, numbers in enumerate(sets):
-        of_columns: dict[tuple[int, ...], list[int]] = {}
-        for number in numbers:
-            if is_equality[number]:
-                of_columns.setdefault(tuple(deletes[number]["equality-ids"]), []).append(number)
-            else:
-                pairs.append((file, row_of[number]))
-        for some in map(tuple, of_columns.values()):
-            if some not in ranges:
-                ranges[some] = (len(rows), len(rows) + len(some))
-                scope = f"server/{len(ranges)}/{','.join(map(str, some))}/{deletes[some[0]]['file-path']}"
-                rows += [_delete(deletes[n], DeleteKind.EQUALITY, scope) for n in some]
-            spans.append((file, *ranges[some]))
+    pairs = [(file, row_of[n]) for file, numbers in enumerate(sets) for n in numbers if not is_equality[n]]
+    found = equality_scopes([[n for n in numbers if is_equality[n]] for numbers in sets], _places(deletes))
+    rows = [_delete(deletes[n], DeleteKind.POSITION, None, None) for n in by_position]
+    starts = list[int]()
+    for scope in found.scopes:
+        starts.append(len(rows))
+        name = _scope_name([(str(deletes[n]["file-path"]), age) for n, age in scope])
+        rows += [_delete(deletes[n], DeleteKind.EQUALITY, name, age) for n, age in scope]
+    spans = [(file, starts[scope] + first, starts[scope] + stop) for file, scope, first, stop in found.ranges]
     columns = list(zip(*pairs, strict=True)) or [(), ()]
     bounds = list(zip(*spans, strict=True)) or [(), (), ()]
     one, other, file_of, first, stop = (np.array(each, dtype=np.int64) for each in (*columns, *bounds))
     references = DeleteReferences.sorted(len(sets), (one, other), (file_of, first, stop))
-    return pa.Table.from_pylist(rows, schema=DELETES), references
+    return pa.Table.from_pylist(rows, schema=DELETES), references, found.ages
 
 
-def _delete(file: Mapping[str, Any], kind: DeleteKind, scope: str | None) -> dict[str, Any]:
+def _scope_name(scope: Sequence[tuple[str, int]]) -> str:
+    """A name that only scopes of the same deletes have: the tasks of several answers are read together."""
+    return f"server/{hashlib.sha256(json.dumps(scope).encode()).hexdigest()}"
+
+
+def _places(deletes: Sequence[Mapping[str, Any]]) -> list[Hashable]:
+    """Where each delete applies: its spec, its partition, and the columns that it compares."""
+    return [
+        (each["spec-id"], json.dumps(each.get("partition")), tuple(each.get("equality-ids") or ())) for each in deletes
+    ]
+
+
+def _delete(file: Mapping[str, Any], kind: DeleteKind, scope: str | None, age: int | None) -> dict[str, Any]:
     form, length = str(file["file-format"]).lower(), file.get("content-size-in-bytes")
     return {
         "kind": DeleteKind.VECTOR if form == "puffin" else kind,
@@ -110,7 +116,7 @@ def _delete(file: Mapping[str, Any], kind: DeleteKind, scope: str | None) -> dic
         "length": length,
         "record_count": file["record-count"],
         "size": file["file-size-in-bytes"] if length is None else length,
-        "sequence_number": None if scope is None else _NEWER,
+        "sequence_number": age,
         "equality_ids": file.get("equality-ids") if scope is not None else None,
         "key_metadata": _bytes(file.get("key-metadata")),
         "scope": scope,
