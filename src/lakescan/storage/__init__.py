@@ -215,7 +215,7 @@ class Storage:
             return [each for each in locations if not self._is_removed(each)]
         from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
 
-        locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.all_options)
+        locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.settings)
         if not locations:
             return []
         for location in locations:
