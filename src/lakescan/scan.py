@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
+from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.executors import PlanningExecutor
@@ -360,11 +361,13 @@ class Scan:
 
         Raises:
             MissingDependency: Polars is not installed.
+            UnsupportedFeature: The process was forked after its parent has read with Polars, whose threads it lacks.
 
         Example:
             >>> scan.to_polars(lazy=True).filter(pl.col("price") > 5).select("id").collect()
         """
         _require("polars", lambda: __import__("polars"))
+        check_threads("to_polars()")
         return lazy_frame(self.spec) if lazy else whole_frame(self.spec)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
