@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import sys
 from datetime import date, datetime
@@ -159,6 +160,20 @@ def _read(path: str) -> None:
         lakescan.table(path).scan().to_polars()
     with pytest.raises(UnsupportedFeature, match="in a forked process"):
         lakescan.sql(f"SELECT * FROM delta.`{path}`").to_polars()
+
+
+def test_partitions_of_both_zeros_keep_their_signs(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("zeros", warehouse=tmp_path)
+    catalog.create_namespace("n")
+    values = pa.array([0.0, -0.0, math.nan, None])
+    table = catalog.create_table(
+        "n.t", pa.schema({"n": pa.int64(), "p": pa.float64()}), format="delta", partition_by=["p"]
+    )
+    for n, value in enumerate(values.to_pylist()):
+        table.append(pa.table({"n": [n], "p": pa.array([value], pa.float64())}))
+        table = catalog.load_table("n.t")
+    rows = sorted(table.scan().to_polars().rows())
+    assert str([value for _, value in rows]) == "[0.0, -0.0, nan, None]"
 
 
 def test_frames_without_columns_have_rows(tmp_path: Path) -> None:
