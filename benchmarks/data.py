@@ -149,6 +149,12 @@ def write_delta_log(folder: Path, adds: int, columns: int, per_commit: int, chec
         (folder / "done").touch()
 
 
+def write_delta_commit(folder: Path, version: int, number: int, columns: int = 10) -> None:
+    """Write one commit to the log of `write_delta_log`: it adds file `number`."""
+    kinds = {f"c{i}": "string" if i % 2 else "long" for i in range(columns)}
+    _commit(folder / "_delta_log", version, {"add": _add(number, kinds)})
+
+
 def _commit(log: Path, version: int, *actions: dict[str, Any]) -> None:
     (log / f"{version:020d}.json").write_text("\n".join(json.dumps(a) for a in actions) + "\n")
 

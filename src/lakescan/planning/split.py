@@ -53,6 +53,8 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
     most = np.where(rows < 0, limits.SPLITS, np.clip(rows, _FEW, limits.SPLITS))
     pieces = np.where(splittable, np.clip(-(-size // split_size), 1, most), 1)
     pieces = np.where(by_offset, count, pieces)
+    if (pieces == 1).all():
+        return _whole(size)
 
     file = np.repeat(np.arange(len(size)), pieces)
     ordinal = np.arange(len(file)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -73,6 +75,12 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
         },
         schema=SPLITS,
     )
+
+
+def _whole(size: np.ndarray) -> pa.Table:
+    """A split for each file."""
+    columns = [np.arange(len(size), dtype=np.int32), np.zeros(len(size), np.int64), np.full(len(size), NO_END), size]
+    return pa.table([*map(pa.array, columns)], schema=SPLITS)
 
 
 def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

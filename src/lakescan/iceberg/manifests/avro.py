@@ -18,6 +18,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
+from lakescan.common.arrays import empty_structs
 from lakescan.errors import CorruptMetadata, LakescanError, NotEnoughMemory, UnsupportedFeature
 from lakescan.iceberg.manifests.avro_container import Container, as_one_file
 from lakescan.reading.avro.records import arrow_field, column, field_of_type, only_type
@@ -193,7 +194,7 @@ def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, 
         members.append(member)
         fields.append(field_of_type(each, member.type, names))
     if not members:
-        return pa.array([{}] * sum(map(len, chunks)), pa.struct([]))
+        return empty_structs(sum(map(len, chunks)))
     has_null = any(c.null_count for c in chunks)
     mask = pa.concat_arrays([c.is_null() for c in chunks]) if has_null else None
     return pa.StructArray.from_arrays(members, fields=fields, mask=mask)
