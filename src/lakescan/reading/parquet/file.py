@@ -75,7 +75,7 @@ class ParquetData:
         return [i for i, first in enumerate(self.footer.starts(self.size)) if start <= first < stop]
 
     def batches(
-        self, chunks: list[int], projection: Projection, batch_size: int
+        self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Batches of the projection's columns, each with the file position of its first row.
 
