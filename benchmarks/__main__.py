@@ -18,6 +18,7 @@ from benchmarks import (
     local_read,
     maintenance,
     object_store,
+    other_formats,
     planning,
     planning_growth,
     reopening,
@@ -48,6 +49,7 @@ BENCHMARKS = {
     "tpch": tpch,
     "maintenance": maintenance,
     "object_store": object_store,
+    "other_formats": other_formats,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

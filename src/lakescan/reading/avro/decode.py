@@ -23,7 +23,6 @@ from lakescan.reading.avro.records import arrow_field, column
 
 _TOGETHER = 1 << 22  # bytes of blocks that are decoded together
 _WORK = 16  # for each byte of a column, as much work as on so many bytes of Arrow arrays
-_MARKER = bytes(16)
 
 
 @dataclass
@@ -72,9 +71,9 @@ class ColumnsOfBlocks:
         return [batch.column(name) for name in names]
 
     def _by_records(self, rows: int, records: bytes) -> list[pa.Array]:
-        file = io.BytesIO(self._header + encoded(rows) + encoded(len(records)) + records + _MARKER)
-        decoded: list[Any] = list(fastavro.reader(file))
-        if file.tell() != len(file.getbuffer()):
+        file = io.BytesIO(encoded(rows) + records + b"\x00")  # as one array: its end must be that of the bytes
+        decoded: Any = fastavro.schemaless_reader(file, self._array, None)
+        if len(decoded) != rows or file.tell() != len(file.getbuffer()):
             raise ValueError(f"a block has extra bytes after its {rows:,} records")
         stored = [self._stored["fields"][n] for n in self._places]
         return [column([row[each["name"]] for row in decoded], arrow_field(each).type) for each in stored]
@@ -95,11 +94,9 @@ class ColumnsOfBlocks:
         return stored_schema(self.record)
 
     @cached_property
-    def _header(self) -> bytes:
-        """The header of an uncompressed Avro file with the stored schema."""
-        out = io.BytesIO()
-        fastavro.writer(out, fastavro.parse_schema(self._stored), [], sync_marker=_MARKER)
-        return out.getvalue()
+    def _array(self) -> Any:
+        """The schema of an array of the stored records."""
+        return fastavro.parse_schema({"type": "array", "items": self._stored})
 
 
 def _together(blocks: Iterator[Block]) -> Iterator[list[Block]]:
