@@ -1,9 +1,9 @@
 """ORC and Avro data files: ORC against pyarrow's own reader, Avro against Parquet files of the same rows.
 
-Tables of 1,000,000 rows of six columns (two longs, an int, a double, a short text, a timestamp) in one file. All columns
-are read, or two of them. `pyarrow.orc` reads the file into one Arrow table in one thread; the peers of Avro are the same
-rows as an Iceberg table of a Parquet file (zstd), read by lakescan, too. Blocks of Avro files have 64 kB before compression, as
-Java's have. The last line of each codec is of `fastavro` record by record, as without the extra `fast`.
+Tables of 1,000,000 rows of six columns (two longs, an int, a double, a short text, a timestamp), in one file each.
+All columns are read, or two of them. `pyarrow.orc` reads the file into one Arrow table. The peer of Avro is an Iceberg
+table of the same rows in a Parquet file (zstd), which lakescan reads, too. Avro blocks have 64 kB before compression, as
+Java's have. The last line is of `fastavro`, record by record, as without the extra `fast`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from benchmarks.harness import Result, compare
 
 ROWS = 1_000_000
 _CODECS = ("null", "snappy", "deflate")
-_FIELDS = (("id", "long"), ("user", "long"), ("kind", "int"), ("amount", "double"), ("word", "string"), ("at", "timestamp"))
+_FIELDS = (
+    ("id", "long"),
+    ("user", "long"),
+    ("kind", "int"),
+    ("amount", "double"),
+    ("word", "string"),
+    ("at", "timestamp"),
+)
 _TWO = ("user", "amount")
 
 
@@ -61,7 +68,7 @@ def _by_records(location: str) -> Callable[[], object]:
     read = _read(location, None)
 
     def without() -> object:
-        with mock.patch("lakescan.reading.avro.decode.columnar_decoder", lambda: None):
+        with mock.patch("lakescan.reading.avro.decode.columnar_decoder", return_value=None):
             return read()
 
     return without
@@ -75,8 +82,6 @@ def _table(file_format: str, rows: int, **writing: object) -> str:
     made = folder / "metadata" / "v1.metadata.json"
     if not made.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        fields = [
-            {"id": n, "name": name, "required": False, "type": kind} for n, (name, kind) in enumerate(_FIELDS, 1)
-        ]
+        fields = [{"id": n, "name": name, "required": False, "type": kind} for n, (name, kind) in enumerate(_FIELDS, 1)]
         write_table(folder, fields, [rows_of(rows)], file_format=file_format, writing=writing)
     return f"file://{made}"

@@ -1,4 +1,4 @@
-"""A small writer of whole Iceberg tables, for what pyiceberg does not write: any schema JSON, over files of any format."""
+"""A small writer of whole Iceberg tables, for what pyiceberg does not write: any schema JSON, files of any format."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def write_table(
         _WRITERS[file_format](table, local(path), **(writing or {}))
         values = {} if partitions is None else partitions[number]
         size = local(path).stat().st_size
-        entries.append(DeleteFile(0, path, file_format.upper(), table.num_rows, size, partition=values, spec_id=spec_id))
+        entries.append(
+            DeleteFile(0, path, file_format.upper(), table.num_rows, size, partition=values, spec_id=spec_id)
+        )
     if entries:
         manifest = f"{location}/metadata/m0.avro"
         length = write_manifest(manifest, metadata, spec_id, entries, SNAPSHOT)

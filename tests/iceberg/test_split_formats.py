@@ -23,7 +23,9 @@ FIELDS = [
 
 def table_of(folder: Path, file_format: str) -> str:
     kinds = {"n": pa.int64(), "text": pa.string(), "at": pa.timestamp("us", "UTC")}
-    schema = pa.schema([pa.field(f["name"], kinds[f["name"]], metadata={"PARQUET:field_id": str(f["id"])}) for f in FIELDS])
+    schema = pa.schema(
+        [pa.field(f["name"], kinds[f["name"]], metadata={"PARQUET:field_id": str(f["id"])}) for f in FIELDS]
+    )
     numbers = range(ROWS)
     rows = pa.table([list(numbers), [f"text {n * 7919 % 65_536}" for n in numbers], list(numbers)], schema=schema)
     made = write_table(folder, FIELDS, [rows], file_format=file_format, writing=SMALL[file_format])

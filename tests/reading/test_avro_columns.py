@@ -1,4 +1,4 @@
-"""Avro decoded in columns and record by record gives the same, whatever the types; splits of a file share its rows out."""
+"""Avro decoded in columns and record by record gives the same; splits of ORC and Avro files share their rows out."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ def fixed(size: int, **logical: Any) -> dict[str, Any]:
 
 def decimal_bytes(width: int | None) -> st.SearchStrategy[bytes]:
     """Two's complement bytes of a decimal of up to nine digits, as short as possible or of a width."""
-    shortest = st.integers(-(10**9) + 1, 10**9 - 1).map(
+    return st.integers(-(10**9) + 1, 10**9 - 1).map(
         lambda n: n.to_bytes(width or (n.bit_length() // 8 + 1), "big", signed=True)
     )
-    return shortest
 
 
 DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}

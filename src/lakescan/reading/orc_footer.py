@@ -55,7 +55,7 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
             f"{shown(path)} has a footer that decompresses to more than {limits.FOOTER:,} bytes. If the size is "
             "legitimate, raise lakescan.limits.FOOTER."
         ) from None
-    stripes = [dict(_fields(value)) for number, value in _fields(footer) if number == _STRIPES]
+    stripes = [_numbers(value) for number, value in _fields(footer) if number == _STRIPES and isinstance(value, bytes)]
     offsets, rows = ([each.get(number, 0) for each in stripes] for number in (_OFFSET, _ROWS))
     if len(stripes) != file.nstripes or sum(rows) != file.nrows:
         raise ValueError(
@@ -94,6 +94,11 @@ def _zstd(chunk: bytes, most: int) -> bytes:
 
 
 _CODECS = {"ZLIB": _zlib, "SNAPPY": raw_snappy, "LZ4": raw_lz4, "ZSTD": _zstd}
+
+
+def _numbers(message: bytes) -> dict[int, int]:
+    """The fields of a message that are numbers."""
+    return {number: value for number, value in _fields(message) if isinstance(value, int)}
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -43,7 +43,7 @@ def raw_snappy(packed: bytes, most: int) -> bytes:
 
 
 def raw_lz4(packed: bytes, most: int) -> bytes:
-    """Decompress an LZ4 block, which does not say its size; raises `ValueError` if it is damaged, or past `most` bytes."""
+    """Decompress an LZ4 block, which does not say its size; raises `ValueError` for a damaged or larger one."""
     out = bytearray(most)
     try:
         return bytes(out[: cramjam.lz4.decompress_block_into(packed, out)])

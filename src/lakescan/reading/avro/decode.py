@@ -80,9 +80,7 @@ class ColumnsOfBlocks:
 
     def _meant(self, arrays: list[pa.Array]) -> list[pa.Array]:
         types = [self.record["fields"][n]["type"] for n in self._places]
-        return [
-            as_meant(array, node, each.type) for array, node, each in zip(arrays, types, self.fields, strict=True)
-        ]
+        return [as_meant(array, node, each.type) for array, node, each in zip(arrays, types, self.fields, strict=True)]
 
     @cached_property
     def _places(self) -> list[int]:
