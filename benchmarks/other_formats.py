@@ -2,8 +2,8 @@
 
 Tables of 1,000,000 rows of six columns (two longs, an int, a double, a short text, a timestamp), in one file each.
 All columns are read, or two of them. `pyarrow.orc` reads the file into one Arrow table. The peer of Avro is an Iceberg
-table of the same rows in a Parquet file (zstd), which lakescan reads, too. Avro blocks have 64 kB before compression, as
-Java's have. The last line is of `fastavro`, record by record, as without the extra `fast`.
+table of the same rows in a Parquet file (zstd), which lakescan reads, too. Avro blocks have 64 kB before compression,
+as Java's have. The last line is of `fastavro`, record by record, as without the extra `fast`.
 """
 
 from __future__ import annotations
