@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from samples.iceberg_deletes import commit_deletes, local, write_deletion_vector
 from samples.iceberg_table import write_table
 
 import lakescan
+from lakescan.errors import CorruptData
+from lakescan.planning.split import NO_END
+from lakescan.reading.avro.blocks import open_blocks
+from lakescan.reading.reader import read_group
 
 ROWS = 60_000
 SMALL = {"orc": {"stripe_size": 64, "batch_size": 1000}, "avro": {"sync_interval": 1000, "codec": "deflate"}}
@@ -58,3 +63,33 @@ def test_each_row_is_in_one_split_with_its_position(tmp_path: Path, file_format:
         assert found["text"].to_pylist() == [f"text {n * 7919 % 65_536}" for n in found["n"].to_pylist()]
         filtered = lakescan.table(location).scan().where("n >= 31000 and n < 31010").options(**options).to_arrow()
         assert sorted(filtered["n"].to_pylist()) == sorted(left & set(range(31_000, 31_010)))
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_rows_of_each_split_inherit_their_ids_from_their_positions(tmp_path: Path, file_format: str) -> None:
+    location = table_of(tmp_path / "t", file_format)
+    size = (tmp_path / "t/data" / f"0.{file_format}").stat().st_size
+    scan = lakescan.table(location).scan().select("n", "_row_id").options(**{"split-size": size // 4})
+    plan = scan.plan()
+    found: list[tuple[int, int]] = []
+    for group in plan.groups:
+        at = group.splits.schema.get_field_index("first_row_id")
+        splits = group.splits.set_column(at, "first_row_id", pa.array([1000] * len(group), pa.int64()))
+        for batch in read_group(replace(group, splits=splits), scan.spec.read_context(plan)):
+            found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    assert len(plan.groups) > 3
+    assert sorted(found) == [(n, 1000 + n) for n in range(ROWS)]
+
+
+def test_an_avro_file_that_breaks_off_between_blocks_is_noticed_in_splits(tmp_path: Path) -> None:
+    location = table_of(tmp_path / "t", "avro")
+    path = tmp_path / "t/data/0.avro"
+    data = path.read_bytes()
+    with path.open("rb") as file:
+        blocks = open_blocks(file, "f", len(data))
+        last = list(blocks.within(0, NO_END))[-1]
+    kept = data[: data.rindex(blocks.marker, 0, -16) + 16]
+    path.write_bytes(kept)
+    for size in (len(data) * 2, len(data) // 5):
+        with pytest.raises(CorruptData, match=f"has {last.first_row:,} rows, but the table's metadata says {ROWS:,}"):
+            lakescan.table(location).scan().options(**{"split-size": size}).to_arrow()
