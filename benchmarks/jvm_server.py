@@ -55,8 +55,10 @@ def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
-def _write(session: Any, form: str, parquet: str, folder: str) -> None:
-    """All rows into a new table."""
+def _write(
+    session: Any, form: str, parquet: str, folder: str, partition: str | None = None, order: str | None = None
+) -> None:
+    """All rows into a new table; of Iceberg, partitioned by a column, or sorted by one within each task."""
     place = f"{folder}/{form}_{time.time_ns()}"
     frame = session.read.parquet(parquet)
     if form == "delta":
@@ -66,7 +68,17 @@ def _write(session: Any, form: str, parquet: str, folder: str) -> None:
     session.conf.set("spark.sql.catalog.bench", "org.apache.iceberg.spark.SparkCatalog")
     session.conf.set("spark.sql.catalog.bench.type", "hadoop")
     session.conf.set("spark.sql.catalog.bench.warehouse", folder)
-    frame.writeTo(name).using("iceberg").create()
+    writer = frame.writeTo(name).using("iceberg")
+    if partition is not None:
+        writer = writer.partitionedBy(frame[partition])
+    if order is None:
+        writer.create()
+        return
+    frame.limit(0).writeTo(name).using("iceberg").tableProperty("write.distribution-mode", "none").create()
+    table = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, name)
+    table.replaceSortOrder().asc(order).commit()
+    session.sql(f"REFRESH TABLE {name}")
+    frame.writeTo(name).append()
 
 
 def _change(session: Any, asked: dict[str, Any]) -> float:
@@ -131,7 +143,8 @@ def main() -> None:
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "write" in asked:
-            _write(session, asked["format"], asked["write"], asked["folder"])
+            more = {name: asked[name] for name in ("partition", "order") if name in asked}
+            _write(session, asked["format"], asked["write"], asked["folder"], **more)
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "change" in asked:
