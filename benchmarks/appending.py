@@ -59,15 +59,13 @@ def run(rows: int, runs: int) -> list[Result]:
                     shutil.rmtree(files, ignore_errors=True)
     finally:
         spark.stop()
-    ours, theirs = partial(_in_process, catalog, data.parquet), partial(_deltalake, folder, data.parquet)
-    results.append(compare(f"{rows:,} rows in process", ("delta", ours), ("deltalake", theirs), runs=runs, aim=1.2))
+    local, peer = partial(_in_process, catalog, data.parquet), partial(_deltalake, folder, data.parquet)
+    results.append(compare(f"{rows:,} rows in process", ("delta", local), ("deltalake", peer), runs=runs, aim=1.2))
     shutil.rmtree(folder, ignore_errors=True)
     return results
 
 
-def _append(
-    spark: Any, catalog: lakescan.Catalog, name: str, parquet: str, *, unmeasured: bool, **defined: Any
-) -> str:
+def _append(spark: Any, catalog: lakescan.Catalog, name: str, parquet: str, *, unmeasured: bool, **defined: Any) -> str:
     """Make a table, append all rows; its name."""
     frame = spark.read.parquet(parquet)
     table = f"n.t{next(_PLACES)}"

@@ -18,7 +18,7 @@ from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
 _KEPT = 128 * 2**20  # bytes of rows buffered over all partitions
 _OPEN = 128  # maximum number of partitions with an open file
-_TOGETHER = 1 << 16  # rows that are split by partition at once: a batch costs some microseconds for each partition in it
+_TOGETHER = 1 << 16  # rows that are split by partition at once: each partition in a batch costs microseconds
 _TOGETHER_BYTES = 32 * 2**20
 
 

@@ -85,11 +85,9 @@ def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]
 
 def sorting(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.ndarray:
     """The places of rows in the order of the keys; rows with equal keys stay in their order."""
-    result: np.ndarray
     if len(keys) == 1:  # in half of the time of ranks
-        result = keys[0].places(rows)
-    else:
-        result = np.lexsort([key.ranks(rows) for key in reversed(keys)])
+        return keys[0].places(rows)
+    result: np.ndarray = np.lexsort([key.ranks(rows) for key in reversed(keys)])
     return result
 
 
