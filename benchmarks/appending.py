@@ -3,7 +3,7 @@
 All writers read the same Parquet files and write the same rows. The written rows are counted. Spark measures a batch of
 rows for Python after each row, to keep it below 64 MiB; "unmeasured" is without that limit
 (`spark.sql.execution.arrow.maxBytesPerBatch=2147483647`). Partitioned tables have 50 partitions, which both writers
-shuffle rows by; sorted ones are sorted by a column within files, without a shuffle.
+shuffle rows by.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ _CASES: tuple[tuple[str, str, bool, dict[str, str], dict[str, str]], ...] = (
     ("from Spark", "iceberg", False, {}, {}),
     ("from Spark, unmeasured", "iceberg", True, {}, {}),
     ("from Spark, partitioned, unmeasured", "iceberg", True, {"partition_by": "kind"}, {"partition": "kind"}),
-    ("from Spark, sorted, unmeasured", "iceberg", True, {"sort_by": "user"}, {"order": "user"}),
     ("from Spark", "delta", False, {}, {}),
     ("from Spark, unmeasured", "delta", True, {}, {}),
 )

@@ -55,10 +55,8 @@ def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
-def _write(
-    session: Any, form: str, parquet: str, folder: str, partition: str | None = None, order: str | None = None
-) -> None:
-    """All rows into a new table; of Iceberg, partitioned by a column, or sorted by one within each task."""
+def _write(session: Any, form: str, parquet: str, folder: str, partition: str | None) -> None:
+    """All rows into a new table; of Iceberg, partitioned by a column if one is given."""
     place = f"{folder}/{form}_{time.time_ns()}"
     frame = session.read.parquet(parquet)
     if form == "delta":
@@ -71,14 +69,7 @@ def _write(
     writer = frame.writeTo(name).using("iceberg")
     if partition is not None:
         writer = writer.partitionedBy(frame[partition])
-    if order is None:
-        writer.create()
-        return
-    frame.limit(0).writeTo(name).using("iceberg").tableProperty("write.distribution-mode", "none").create()
-    table = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, name)
-    table.replaceSortOrder().asc(order).commit()
-    session.sql(f"REFRESH TABLE {name}")
-    frame.writeTo(name).append()
+    writer.create()
 
 
 def _change(session: Any, asked: dict[str, Any]) -> float:
@@ -143,8 +134,7 @@ def main() -> None:
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "write" in asked:
-            more = {name: asked[name] for name in ("partition", "order") if name in asked}
-            _write(session, asked["format"], asked["write"], asked["folder"], **more)
+            _write(session, asked["format"], asked["write"], asked["folder"], asked.get("partition"))
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "change" in asked:
