@@ -24,6 +24,7 @@ from benchmarks import (
     reopening,
     row_changes,
     spark_read,
+    spark_store,
     streaming,
     tpch,
     upserts,
@@ -35,6 +36,7 @@ from benchmarks.picture import PICTURE, draw
 BENCHMARKS = {
     "local_read": local_read,
     "spark_read": spark_read,
+    "spark_store": spark_store,
     "delta_log": delta_log,
     "planning": planning,
     "planning_growth": planning_growth,
