@@ -28,7 +28,8 @@ from samples.iceberg_deletes import (
 )
 
 import lakescan
-from lakescan.spark.native import filesystems
+from lakescan.spark.native import filesystems, lanes
+from tests.spark.test_lanes import logged
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
@@ -233,3 +234,30 @@ def test_a_store_that_does_not_answer_goes_through_arrow(
     scan = lake.scan(numbers.metadata_location)
     assert "had not looked up a file" in lakescan.spark.explain(scan)
     assert scan.to_spark(lake.spark).count() == 250
+
+
+@pytest.mark.parametrize(
+    ("files", "count", "reason"),
+    [
+        ([(f"s3://b/{n}.parquet", 2**23) for n in range(10_000)], 10_000, None),
+        ([(f"s3://b/{n}.parquet", 2**23) for n in range(10_001)], 0, "more than 10,000 files"),
+        ([(f"s3://b/{n}.parquet", 2**23 - 1) for n in range(100)], 100, None),
+        ([(f"s3://b/{n}.parquet", 2**23 - 1) for n in range(101)], 0, "more than 100 small files"),
+        ([(f"s3://b{n}/x.parquet", 2**23) for n in range(18)], 16, "in another bucket than the first 16"),
+    ],
+)
+def test_requests_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[tuple[str, int]], count: int, reason: str | None
+) -> None:
+    """Spark asks three times for each file, and once for each bucket."""
+    monkeypatch.setattr(lanes, "root_for_spark", lambda *_: ("s3a://b", ""))
+    scan = lakescan.table(logged(tmp_path, files)).scan().spec
+    session: Any = object()
+    found = lanes.choose_lanes(scan, scan.plan(), session)
+    assert found.native.sum() == count
+    assert (reason is None) if not found.reasons else (reason is not None and reason in next(iter(found.reasons)))
+
+
+def test_without_a_session_there_is_no_filesystem(tmp_path: Path) -> None:
+    scan = lakescan.table(logged(tmp_path, [("gs://b/x.parquet", 1)])).scan().spec
+    assert "there is no session" in next(iter(lanes.choose_lanes(scan, scan.plan(), None).reasons))
