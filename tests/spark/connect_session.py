@@ -63,7 +63,7 @@ def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
     """The native lane, by a filesystem of the server that shows the folder which the store serves."""
     lakescan.save(pa.table({"n": range(10)}), f"{folder}/t", format="delta")
     scan = lakescan.table("s3://connected/t", storage_options=store.options).scan()
-    text = lakescan.spark.explain(scan)
+    text = lakescan.spark.explain(scan.options(lane="native"))
     assert "fs.s3a.endpoint" in text, text
     spark.conf.set("fs.s3a.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
     spark.conf.set("fs.viewfs.overload.scheme.target.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
@@ -71,7 +71,7 @@ def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
     spark.conf.set("fs.s3a.endpoint", store.endpoint)
     spark.conf.set("fs.s3a.access.key", store.options["s3.access-key-id"])
     spark.conf.set("fs.s3a.secret.key", store.options["s3.secret-access-key"])
-    text = lakescan.spark.explain(scan)
+    text = lakescan.spark.explain(scan.options(lane="native"))
     assert "1 files in the native lane" in text, text
     assert scan.options(lane="native").to_spark(spark).where("n < 4").count() == 4
 

@@ -65,8 +65,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
 
 
 @pytest.fixture
-def lake(spark, store: tuple[Path, str]) -> Iterator[Lake]:
+def lake(spark, store: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """A bucket of its own, which Spark has not seen, in a session with the settings of its store."""
+    monkeypatch.setattr(lanes, "LEAST_IN_STORES", 0)
     folder, endpoint = store
     bucket = f"b{uuid.uuid4().hex[:8]}"
     here = folder / bucket
@@ -243,7 +244,7 @@ def test_a_store_that_does_not_answer_goes_through_arrow(
         ([(f"s3://b/{n}.parquet", 2**23) for n in range(10_001)], 0, "more than 10,000 files"),
         ([(f"s3://b/{n}.parquet", 2**23 - 1) for n in range(100)], 100, None),
         ([(f"s3://b/{n}.parquet", 2**23 - 1) for n in range(101)], 0, "more than 100 small files"),
-        ([(f"s3://b{n}/x.parquet", 2**23) for n in range(18)], 16, "in another bucket than the first 16"),
+        ([(f"s3://b{n}/x.parquet", 2**24) for n in range(18)], 16, "in another bucket than the first 16"),
     ],
 )
 def test_requests_are_bounded(
@@ -259,5 +260,15 @@ def test_requests_are_bounded(
 
 
 def test_without_a_session_there_is_no_filesystem(tmp_path: Path) -> None:
-    scan = lakescan.table(logged(tmp_path, [("gs://b/x.parquet", 1)])).scan().spec
+    scan = lakescan.table(logged(tmp_path, [("gs://b/x.parquet", 2**28)])).scan().spec
     assert "there is no session" in next(iter(lanes.choose_lanes(scan, scan.plan(), None).reasons))
+
+
+def test_spark_is_not_asked_for_a_small_table(tmp_path: Path) -> None:
+    """Unless it is asked for by name."""
+    scan = lakescan.table(logged(tmp_path, [("s3://b/x.parquet", 2**28 - 1)])).scan()
+    session: Any = object()  # which cannot be asked
+    found = lanes.choose_lanes(scan.spec, scan.spec.plan(), session)
+    assert "are read sooner by Arrow" in next(iter(found.reasons))
+    by_name = scan.options(lane="native").spec
+    assert "there is no session" in next(iter(lanes.choose_lanes(by_name, by_name.plan(), None).reasons))
