@@ -2,7 +2,7 @@
 
 >>> import lakescan
 >>> scan = lakescan.table("s3://lake/events").scan().where("day >= '2026-01-01'").select("id", "day")
->>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
+>>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark), to_ray(), ...
 """
 
 import importlib
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from lakescan.query.lazy import Query
     from lakescan.save_rows import save
     from lakescan.scan import Scan
+    from lakescan.scan_tasks import ScanTask
     from lakescan.statements import sql
     from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.results import (
@@ -124,6 +125,7 @@ _MODULES = {
     "query.lazy": ("Query",),
     "save_rows": ("save",),
     "scan": ("Scan",),
+    "scan_tasks": ("ScanTask",),
     "statements": ("sql",),
     "streaming.stream": ("BatchStream",),
     "transaction.results": (
@@ -214,6 +216,7 @@ __all__ = [
     "ScanMetrics",
     "ScanPlan",
     "ScanReport",
+    "ScanTask",
     "SchemaChanged",
     "SchemaMismatch",
     "Snapshot",

@@ -458,7 +458,8 @@ class ScanSpec:
         """Raise `InvalidOption` if other processes cannot read the scan, because keys are never sent to them."""
         if self.storage.key_manager is not None and self.options.key_manager is None:
             raise InvalidOption(
-                "on Spark a key manager is given by name, so that workers can import it: 'package.module:attribute'"
+                "for workers in other processes, such as Spark's, a key manager is given by name, so that they can "
+                "import it: 'package.module:attribute'"
             )
 
 

@@ -7,7 +7,7 @@ are never percent-decoded here: Iceberg writes raw paths, and Delta's are decode
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -252,7 +252,7 @@ class Storage:
         from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
 
         if self.credentials is None:
-            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.all_options)
+            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.settings)
         if not locations:
             return []
         for location in locations:
@@ -406,13 +406,15 @@ class Storage:
             raise MissingFile(f"{self.relocated(missing[0])} is listed in the table's metadata but does not exist")
         return np.array([entry.size for entry in entries if entry is not None], dtype=np.int64)
 
-    def list(self, folder: str) -> Iterator[FileEntry]:
+    def list(self, folder: str, is_wanted: Callable[[str], bool] | None = None) -> Iterator[FileEntry]:
         """List the files directly in a folder, sorted by name; nothing if the folder does not exist.
 
+        With `is_wanted`, only files of wanted names: of others, no local file is looked at.
         Includes entries that have a file's name but are not files (a pipe, a folder `x.json`): reading them fails,
         whereas omitting them would silently read a table without them.
         """
-        for info in sorted(self._selected(folder, recursive=False), key=lambda i: i.base_name):
+        infos = self._selected(folder, recursive=False) if is_wanted is None else self._wanted(folder, is_wanted)
+        for info in sorted(infos, key=lambda i: i.base_name):
             if info.type == pafs.FileType.File or "." in info.base_name[1:]:
                 yield _entry(info, join(folder, info.base_name))
 
@@ -458,6 +460,15 @@ class Storage:
             # files in between take no memory
             return [join(folder, each.name) for each in all_ if each.is_dir(follow_symlinks=False)]
         return []
+
+    def _wanted(self, folder: str, is_wanted: Callable[[str], bool]) -> Sequence[pafs.FileInfo]:
+        filesystem, path = self.resolve(folder)
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            with storage_boundary("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
+                names = [name for name in os.listdir(path) if is_wanted(name)]
+                infos = filesystem.get_file_info([os.path.join(path, name) for name in names])
+                return [info for info in infos if info.type != pafs.FileType.NotFound]
+        return [info for info in self._selected(folder, recursive=False) if is_wanted(info.base_name)]
 
     def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
