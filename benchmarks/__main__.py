@@ -18,10 +18,13 @@ from benchmarks import (
     local_read,
     maintenance,
     object_store,
+    other_formats,
     planning,
     planning_growth,
+    reopening,
     row_changes,
     spark_read,
+    spark_store,
     streaming,
     tpch,
     upserts,
@@ -33,9 +36,11 @@ from benchmarks.picture import PICTURE, draw
 BENCHMARKS = {
     "local_read": local_read,
     "spark_read": spark_read,
+    "spark_store": spark_store,
     "delta_log": delta_log,
     "planning": planning,
     "planning_growth": planning_growth,
+    "reopening": reopening,
     "upserts": upserts,
     "upserts_growth": upserts_growth,
     "huge_deletes": huge_deletes,
@@ -46,6 +51,7 @@ BENCHMARKS = {
     "tpch": tpch,
     "maintenance": maintenance,
     "object_store": object_store,
+    "other_formats": other_formats,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

@@ -1,6 +1,9 @@
 """Appending rows to an empty table: from Spark against both JVM writers, and in process against deltalake.
 
-All writers read the same Parquet files and write the same rows. The written rows are counted.
+All writers read the same Parquet files and write the same rows. The written rows are counted. Spark measures a batch of
+rows for Python after each row, to keep it below 64 MiB; "unmeasured" is without that limit
+(`spark.sql.execution.arrow.maxBytesPerBatch=2147483647`). Partitioned tables have 50 partitions, which both writers
+shuffle rows by.
 """
 
 from __future__ import annotations
@@ -20,6 +23,14 @@ from benchmarks.harness import Result, compare
 from benchmarks.jvm import jvm
 
 _PLACES = itertools.count()
+_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
+_CASES: tuple[tuple[str, str, bool, dict[str, str], dict[str, str]], ...] = (
+    ("from Spark", "iceberg", False, {}, {}),
+    ("from Spark, unmeasured", "iceberg", True, {}, {}),
+    ("from Spark, partitioned, unmeasured", "iceberg", True, {"partition_by": "kind"}, {"partition": "kind"}),
+    ("from Spark", "delta", False, {}, {}),
+    ("from Spark, unmeasured", "delta", True, {}, {}),
+)
 
 
 def run(rows: int, runs: int) -> list[Result]:
@@ -36,29 +47,37 @@ def run(rows: int, runs: int) -> list[Result]:
     try:
         lakescan.spark.register(spark)
         with jvm() as ask:
-            for name in ("iceberg", "delta"):
-                ours = partial(_append, spark, catalog, name, data.parquet)
+            for what, name, unmeasured, defined, said in _CASES:
+                ours = partial(_append, spark, catalog, name, data.parquet, unmeasured=unmeasured, **defined)
                 assert lakescan.table(ours()).scan().count() == rows
-                asked = {"format": name, "write": data.parquet, "folder": str(folder / "java")}
+                asked = {"format": name, "write": data.parquet, "folder": str(folder / "java"), **said}
                 theirs = partial(ask, asked)
-                title = f"{rows:,} rows from Spark"
-                results.append(compare(title, (name, ours), (f"Java, {name}", theirs), runs=min(runs, 3), aim=1.2))
+                title = f"{rows:,} rows {what}"
+                results.append(compare(title, (name, ours), (f"Java, {name}", theirs), runs=min(runs, 3), aim=1.1))
                 for files in (folder / "java", *(folder / "lake").glob("n/t*")):  # of every run: gigabytes
                     shutil.rmtree(files, ignore_errors=True)
     finally:
         spark.stop()
-    ours, theirs = partial(_in_process, catalog, data.parquet), partial(_deltalake, folder, data.parquet)
-    results.append(compare(f"{rows:,} rows in process", ("delta", ours), ("deltalake", theirs), runs=runs, aim=1.2))
+    local, peer = partial(_in_process, catalog, data.parquet), partial(_deltalake, folder, data.parquet)
+    results.append(compare(f"{rows:,} rows in process", ("delta", local), ("deltalake", peer), runs=runs, aim=1.2))
     shutil.rmtree(folder, ignore_errors=True)
     return results
 
 
-def _append(spark: Any, catalog: lakescan.Catalog, name: str, parquet: str) -> str:
+def _append(spark: Any, catalog: lakescan.Catalog, name: str, parquet: str, *, unmeasured: bool, **defined: Any) -> str:
     """Make a table, append all rows; its name."""
     frame = spark.read.parquet(parquet)
     table = f"n.t{next(_PLACES)}"
-    catalog.create_table(table, lakescan.table(_made_of(catalog, parquet)).schema, format=name)
-    frame.write.format(name).mode("append").save(f"bench.{table}")
+    made = catalog.create_table(table, lakescan.table(_made_of(catalog, parquet)).schema, format=name, **defined)
+    if unmeasured:
+        spark.conf.set(_LIMIT, 2**31 - 1)
+    try:
+        if defined:
+            made.append(frame)  # shuffles by partition, as Iceberg's writer does
+        else:
+            frame.write.format(name).mode("append").save(f"bench.{table}")
+    finally:
+        spark.conf.unset(_LIMIT)
     return f"bench.{table}"
 
 

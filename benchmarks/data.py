@@ -108,6 +108,14 @@ def _make(folder: Path, rows: int) -> None:
     (folder / "done").touch()
 
 
+def rows_of(rows: int) -> pa.Table:
+    """So many rows of the six columns, with field ids."""
+    table = _rows(0, rows, 0)
+    ids = [{"PARQUET:field_id": str(n)} for n in range(1, table.num_columns + 1)]
+    schema = pa.schema([field.with_metadata(each) for field, each in zip(table.schema, ids, strict=True)])
+    return table.cast(schema)
+
+
 def _rows(start: int, stop: int, seed: int) -> pa.Table:
     generator, count = np.random.default_rng(seed), stop - start
     words = np.array([f"word-{i:04d}" for i in range(1000)])
@@ -147,6 +155,12 @@ def write_delta_log(folder: Path, adds: int, columns: int, per_commit: int, chec
             if version == checkpoint:
                 DeltaTable(folder).create_checkpoint()
         (folder / "done").touch()
+
+
+def write_delta_commit(folder: Path, version: int, number: int, columns: int = 10) -> None:
+    """Write one commit to the log of `write_delta_log`: it adds file `number`."""
+    kinds = {f"c{i}": "string" if i % 2 else "long" for i in range(columns)}
+    _commit(folder / "_delta_log", version, {"add": _add(number, kinds)})
 
 
 def _commit(log: Path, version: int, *actions: dict[str, Any]) -> None:

@@ -55,8 +55,8 @@ def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
-def _write(session: Any, form: str, parquet: str, folder: str) -> None:
-    """All rows into a new table."""
+def _write(session: Any, form: str, parquet: str, folder: str, partition: str | None) -> None:
+    """All rows into a new table; of Iceberg, partitioned by a column if one is given."""
     place = f"{folder}/{form}_{time.time_ns()}"
     frame = session.read.parquet(parquet)
     if form == "delta":
@@ -66,7 +66,10 @@ def _write(session: Any, form: str, parquet: str, folder: str) -> None:
     session.conf.set("spark.sql.catalog.bench", "org.apache.iceberg.spark.SparkCatalog")
     session.conf.set("spark.sql.catalog.bench.type", "hadoop")
     session.conf.set("spark.sql.catalog.bench.warehouse", folder)
-    frame.writeTo(name).using("iceberg").create()
+    writer = frame.writeTo(name).using("iceberg")
+    if partition is not None:
+        writer = writer.partitionedBy(frame[partition])
+    writer.create()
 
 
 def _change(session: Any, asked: dict[str, Any]) -> float:
@@ -131,7 +134,7 @@ def main() -> None:
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "write" in asked:
-            _write(session, asked["format"], asked["write"], asked["folder"])
+            _write(session, asked["format"], asked["write"], asked["folder"], asked.get("partition"))
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "change" in asked:

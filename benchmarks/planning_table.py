@@ -43,7 +43,7 @@ def write_planning_table(folder: Path, location: str, files: int, manifests: int
     """Write the table to a folder, once, with paths below `location` in its metadata."""
     if not (folder / "done").exists():
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
-        write = partial(_manifest, folder, location, files=files // manifests)
+        write = partial(day_manifest, folder, location, files=files // manifests)
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             listed = list(pool.map(write, range(manifests)))
         write_manifest_list(f"{folder}/metadata/snap.avro", listed)
@@ -90,8 +90,8 @@ _SPEC = [
 ]
 
 
-def _manifest(folder: Path, location: str, number: int, files: int) -> dict[str, Any]:
-    """Write one manifest; its entry in the manifest list."""
+def day_manifest(folder: Path, location: str, number: int, files: int) -> dict[str, Any]:
+    """Write the manifest of day `number`, with so many files; its entry in the manifest list."""
     day = _FIRST_DAY + number
     entries = [_entry(location, number * files + i, day) for i in range(files)]
     header = {

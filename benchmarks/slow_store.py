@@ -91,10 +91,15 @@ def _at_once(seen: list[tuple[str, float, float]]) -> int:
 
 
 @contextmanager
-def slow_store(folder: Path, delay: float) -> Iterator[SlowStore]:
-    """Serve a folder as the bucket `lake` from a process of its own, each answer after `delay` seconds."""
+def slow_store(folder: Path, delay: float, *, changes: bool = False) -> Iterator[SlowStore]:
+    """Serve a folder as every bucket from a process of its own, each answer after `delay` seconds.
+
+    Its files are listed once, unless it `changes` while the store runs.
+    """
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(str(folder), delay, there), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(str(folder), delay, changes, there), daemon=True
+    )
     process.start()
     try:
         yield SlowStore(f"http://127.0.0.1:{here.recv()}")
@@ -103,10 +108,10 @@ def slow_store(folder: Path, delay: float) -> Iterator[SlowStore]:
         process.join()
 
 
-def _serve(folder: str, delay: float, ready: Connection) -> None:
+def _serve(folder: str, delay: float, changes: bool, ready: Connection) -> None:
     async def serve() -> None:
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Client(Path(folder), delay), "127.0.0.1", 0, backlog=1024
+            lambda: _Client(Path(folder), delay, changes), "127.0.0.1", 0, backlog=1024
         )
         ready.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
@@ -120,8 +125,8 @@ _seen: list[tuple[str, float, float]] = []
 class _Client(asyncio.Protocol):
     """One connection: answers come in the order of requests."""
 
-    def __init__(self, folder: Path, delay: float) -> None:
-        self._folder, self._delay, self._read = folder, delay, b""
+    def __init__(self, folder: Path, delay: float, changes: bool) -> None:
+        self._folder, self._delay, self._changes, self._read = folder, delay, changes, b""
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -150,6 +155,8 @@ class _Client(asyncio.Protocol):
             kind = "range" if "range" in headers else "get"
             answer = self._object(key, headers.get("range"), with_body=True)
         else:
+            if self._changes:
+                _keys.cache_clear()
             kind, answer = "list", (200, {"Content-Type": "application/xml"}, _listed(self._folder, bucket, asked))
         asyncio.get_running_loop().call_later(self._delay, self._answer, kind, started, answer, method == "HEAD")
 
@@ -192,7 +199,7 @@ def _bounds(wanted: str, size: int) -> tuple[int, int]:
 
 @cache
 def _keys(folder: Path) -> list[tuple[str, int, float]]:
-    """All keys of the bucket, sorted as S3 does; the benchmark writes nothing while the store runs."""
+    """All keys of the bucket, sorted as S3 does."""
     files = [(str(each.relative_to(folder)), each.stat()) for each in folder.rglob("*") if each.is_file()]
     return sorted((name, stat.st_size, stat.st_mtime) for name, stat in files)
 

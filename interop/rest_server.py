@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-_VERSION = "1.10.0"
+_VERSION = "1.11.0"
 _MAVEN = os.environ.get("MAVEN_REPOSITORY", "https://repo1.maven.org/maven2")
 _FIXTURES = (
     f"iceberg-open-api/{_VERSION}/iceberg-open-api-{_VERSION}-test-fixtures.jar",
@@ -23,7 +23,9 @@ _DEPENDENCIES = {
     "org.apache.iceberg:iceberg-core": _VERSION,
     "org.apache.iceberg:iceberg-aws": _VERSION,
     "org.apache.iceberg:iceberg-aws-bundle": _VERSION,
-    "org.eclipse.jetty:jetty-servlet": "11.0.25",
+    "org.eclipse.jetty.ee10:jetty-ee10-servlet": "12.1.5",
+    "org.eclipse.jetty.compression:jetty-compression-server": "12.1.5",
+    "org.eclipse.jetty.compression:jetty-compression-gzip": "12.1.5",
     "org.xerial:sqlite-jdbc": "3.50.3.0",
     "org.slf4j:slf4j-simple": "2.0.17",
 }

@@ -17,8 +17,8 @@ import lakescan
 MB = 2**20
 
 
-def sized_table(folder: Path, sizes: list[int]) -> str:
-    """A table whose metadata lists files of these sizes; there is nothing in them."""
+def sized_table(folder: Path, sizes: list[int], file_format: str) -> str:
+    """A table whose metadata lists files of these sizes and this format; there is nothing in them."""
     ids = {"PARQUET:field_id": "1"}
     empty = pa.table([pa.array([], pa.int64())], schema=pa.schema([pa.field("id", pa.int64(), metadata=ids)]))
     fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
@@ -26,7 +26,8 @@ def sized_table(folder: Path, sizes: list[int]) -> str:
     base = f"file://{folder}/metadata"
     metadata: dict[str, Any] = json.loads(local(location).read_text())
     entries = [
-        DeleteFile(0, f"file://{folder}/data/{n:04d}.parquet", "PARQUET", 1, size) for n, size in enumerate(sizes)
+        DeleteFile(0, f"file://{folder}/data/{n:04d}.{file_format}", file_format.upper(), 1, size)
+        for n, size in enumerate(sizes)
     ]
     length = write_manifest(f"{base}/m0.avro", metadata, 0, entries, SNAPSHOT)
     write_manifest_list(f"{base}/snap.avro", [manifest_entry(f"{base}/m0.avro", length, 0, 1, SNAPSHOT, entries)])
@@ -71,11 +72,14 @@ def of_lakescan(location: str, options: dict[str, int]) -> list[dict[str, int]]:
     "options", [{}, {"split-size": 16 * MB}, {"lookback": 1}, {"lookback": 50, "file-open-cost": MB}]
 )
 @pytest.mark.parametrize("kind", ["tiny", "mixed", "large", "whole splits"])
-def test_task_groups_are_those_of_java(jvm, tmp_path: Path, kind: str, options: dict[str, int]) -> None:
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_task_groups_are_those_of_java(
+    jvm, tmp_path: Path, file_format: str, kind: str, options: dict[str, int]
+) -> None:
     chance = random.Random(kind)
     most = {"tiny": 2 * MB, "mixed": 200 * MB, "large": 900 * MB}
     sizes = [
         chance.randint(1, 5) * 16 * MB if kind == "whole splits" else chance.randint(1, most[kind]) for _ in range(150)
     ]
-    location = sized_table(tmp_path / "t", sizes)
+    location = sized_table(tmp_path / "t", sizes, file_format)
     assert of_lakescan(location, options) == of_java(jvm, location, options)

@@ -259,3 +259,47 @@ def test_credentials_that_a_catalog_vends_reach_workers_and_no_text(vending: lak
     texts = [repr(opened), repr(opened.scan()), repr(opened.scan().spec.storage), opened.scan().explain()]
     texts += [each._jdf.queryExecution().toString() for each in (frame, planned)]
     assert not [text for text in texts if SECRET in text or KEY in text]
+
+
+def test_several_tables_are_changed_in_one_commit_or_none(rest: lakescan.Catalog, jvm: Any) -> None:
+    for name in ("debits", "credits"):
+        jvm.sql(f"CREATE TABLE rest.db.{name} (id BIGINT, n INT) USING iceberg TBLPROPERTIES ('format-version'='3')")
+        jvm.sql(f"INSERT INTO rest.db.{name} VALUES (1, 1), (2, 2)")
+    with rest.transaction() as tx:
+        tx.load_table("db.debits").delete("id = 1")
+        tx.load_table("db.debits").alter().add_column("why", "STRING").commit()
+        tx.load_table("db.credits").append(pa.table({"id": [3], "n": pa.array([3], pa.int32())}))
+        lakescan.sql(f"UPDATE {tx.name}.db.credits SET n = 9 WHERE id = 3")
+        assert java(jvm, "db.debits") == java(jvm, "db.credits") == [(1, 1), (2, 2)]
+    assert java(jvm, "db.debits") == [(2, 2, None)]
+    assert java(jvm, "db.credits") == [(1, 1), (2, 2), (3, 9)]
+    tx = rest.transaction()
+    tx.load_table("db.debits").append(pa.table({"id": [4], "n": pa.array([4], pa.int32()), "why": ["x"]}))
+    tx.load_table("db.credits").overwrite(pa.table({"id": [8], "n": pa.array([8], pa.int32())}), where="id = 8")
+    jvm.sql("INSERT INTO rest.db.credits VALUES (8, 1)")
+    with pytest.raises(lakescan.CommitConflict, match="another writer"):
+        tx.commit()
+    assert java(jvm, "db.debits") == [(2, 2, None)]
+    with rest.transaction() as tx:
+        tx.load_table("db.debits").append(pa.table({"id": [4], "n": pa.array([4], pa.int32()), "why": ["x"]}))
+        tx.load_table("db.credits").append(pa.table({"id": [5], "n": pa.array([5], pa.int32())}))
+        jvm.sql("INSERT INTO rest.db.credits VALUES (6, 6)")
+    assert java(jvm, "db.debits") == [(2, 2, None), (4, 4, "x")]
+    assert java(jvm, "db.credits") == [(1, 1), (2, 2), (3, 9), (5, 5), (6, 6), (8, 1)]
+
+
+def test_the_servers_plans_have_the_rows_of_plans_made_here(rest: lakescan.Catalog, jvm: Any) -> None:
+    jvm.sql(
+        "CREATE TABLE rest.db.planned (id BIGINT, part STRING, at TIMESTAMP) USING iceberg "
+        "PARTITIONED BY (part, days(at)) TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
+    )
+    for day in (1, 2, 3):
+        rows = ", ".join(f"({10 * day + n}, '{'ab'[n % 2]}', timestamp'2026-01-0{day} 0{n}:00:00')" for n in range(6))
+        jvm.sql(f"INSERT INTO rest.db.planned VALUES {rows}")
+    jvm.sql("DELETE FROM rest.db.planned WHERE id IN (11, 24)")
+    scan = rest.load_table("db.planned").scan()
+    for where in ("true", "id > 20", "part = 'a'", "at >= '2026-01-02T00:00:00Z'", "part LIKE 'b%' AND id < 30"):
+        mine = scan.where(where)
+        served = mine.options(scan_planning_mode="server")
+        assert served.to_arrow().sort_by("id").equals(mine.to_arrow().sort_by("id")), where
+        assert set(served.plan().table.state()) == set(mine.plan().table.state()), where

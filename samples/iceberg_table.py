@@ -1,16 +1,26 @@
-"""A small writer of whole Iceberg tables, for what pyiceberg does not write: any schema JSON over any Parquet files."""
+"""A small writer of whole Iceberg tables, for what pyiceberg does not write: any schema JSON, files of any format."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
-from samples.iceberg_deletes import DeleteFile, local, manifest_entry, write_manifest, write_manifest_list
+from samples.iceberg_deletes import (
+    DeleteFile,
+    avro_field,
+    local,
+    manifest_entry,
+    write_manifest,
+    write_manifest_list,
+)
 
 SNAPSHOT = 7_000_000_001
 _COMMITTED = 1_767_225_600_000  # 2026-01-01, in milliseconds
@@ -26,8 +36,13 @@ def write_table(
     inline_manifests: bool = False,
     spec: list[dict[str, Any]] | None = None,
     partitions: list[dict[str, Any]] | None = None,
+    file_format: str = "parquet",
+    writing: dict[str, Any] | None = None,
 ) -> str:
     """A table of the fields (specification, appendix C) with one data file a table; returns its metadata file.
+
+    Files of the format `avro` have longs, ints, doubles, texts and timestamps. `writing` are options of pyarrow's
+    writer of the format, or of fastavro's.
 
     `spec` and `partitions` are the fields of partition spec 1 and each file's values. With `inline_manifests` (version
     1), the metadata names the manifests itself.
@@ -39,11 +54,13 @@ def write_table(
     metadata = table_metadata(location, fields, spec, version, properties)
     entries = []
     for number, table in enumerate(files):
-        path = f"{location}/data/{number}.parquet"
-        pq.write_table(table, local(path))
+        path = f"{location}/data/{number}.{file_format}"
+        _WRITERS[file_format](table, local(path), **(writing or {}))
         values = {} if partitions is None else partitions[number]
         size = local(path).stat().st_size
-        entries.append(DeleteFile(0, path, "PARQUET", table.num_rows, size, partition=values, spec_id=spec_id))
+        entries.append(
+            DeleteFile(0, path, file_format.upper(), table.num_rows, size, partition=values, spec_id=spec_id)
+        )
     if entries:
         manifest = f"{location}/metadata/m0.avro"
         length = write_manifest(manifest, metadata, spec_id, entries, SNAPSHOT)
@@ -96,3 +113,30 @@ def table_metadata(
         "snapshot-log": [],
         **({"next-row-id": 0} if version == 3 else {}),
     }
+
+
+def _orc(table: pa.Table, path: Path, **options: Any) -> None:
+    fields = [field.with_metadata({"iceberg.id": field.metadata[b"PARQUET:field_id"]}) for field in table.schema]
+    orc.write_table(table.cast(pa.schema(fields)), path, **options)
+
+
+def _avro(table: pa.Table, path: Path, **options: Any) -> None:
+    fields = [
+        avro_field(field.name, _avro_type(field.type), int(field.metadata[b"PARQUET:field_id"]))
+        for field in table.schema
+    ]
+    stored = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in table.schema]
+    rows = table.cast(pa.schema(list(zip(table.column_names, stored, strict=True))))
+    records = (row for batch in rows.to_batches(max_chunksize=10_000) for row in batch.to_pylist())
+    schema = fastavro.parse_schema({"type": "record", "name": "row", "fields": fields})
+    with path.open("wb") as out:
+        fastavro.writer(out, schema, records, **options)
+
+
+def _avro_type(kind: pa.DataType) -> Any:
+    if pa.types.is_timestamp(kind):
+        return {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": kind.tz is not None}
+    return {pa.int64(): "long", pa.int32(): "int", pa.float64(): "double", pa.string(): "string"}[kind]
+
+
+_WRITERS: dict[str, Callable[..., None]] = {"parquet": pq.write_table, "orc": _orc, "avro": _avro}

@@ -53,7 +53,7 @@ PARTS = (
         always=True,
     ),
     _tests("Spark: reading", 12, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
-    Part("the wheel", 3, ("make", "test-wheel")),
+    Part("the wheel", 4, ("make", "test-wheel")),
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
     _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
     _tests("the JVM's readers and writers", 28, "interop", environment=".venv-spark41"),

@@ -42,4 +42,4 @@ need_java() {
 
 need_java
 uv="$(find_uv)"
-"$uv" sync --frozen --quiet --all-extras
+"$uv" sync --frozen --quiet --extra all --extra ray --extra dask

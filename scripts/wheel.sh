@@ -18,7 +18,7 @@ install() { # install NAME REQUIREMENT...
 install all "$wheel[all]" deltalake  # which makes the tables of samples/
 PYSPARK_PYTHON="$PWD/$out/all/bin/python" "$out/all/bin/python" -m tests.support.readme "$out/readme"
 
-for extra in core fast sql iceberg delta frames cli encryption spark; do
+for extra in core fast sql iceberg delta frames cli encryption spark ray dask daft; do
     if [ "$extra" = core ]; then install "$extra" "$wheel"; else install "$extra" "$wheel[$extra]"; fi
     mkdir -p "$out/scratch/$extra"
     PYSPARK_PYTHON="$PWD/$out/$extra/bin/python" \

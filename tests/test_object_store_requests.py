@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 
 import lakescan
 from lakescan.common.cache import CACHE
+from lakescan.delta.log.remembered import RememberingStorage
 from lakescan.errors import MissingFile, StorageError
+from lakescan.local.reader import read_batches
 from lakescan.storage import Storage
 from tests.support.faulty_s3 import REFUSED, FaultyS3, faulty_s3
 from tests.support.s3 import KEY, REGION, SECRET
@@ -148,6 +151,19 @@ def test_small_files_are_one_request_each(bucket: Bucket, small_files: str) -> N
     assert requests["range"] == 0
 
 
+def test_plans_of_a_scan_share_the_threads_that_fetch_files(bucket: Bucket, small_files: str) -> None:
+    """A table of a million files has a hundred plans."""
+    spec = lakescan.table(small_files, storage_options=bucket.options).scan().spec
+    whole = spec.plan()
+    plans = [spec.plan_of(whole, pa.array(n % 10 == part for n in range(FILES))) for part in range(10)]
+    rows = 0
+    for batch in read_batches((plan, spec.read_context(plan)) for plan in plans):
+        rows += batch.num_rows
+        names = [each.name for each in threading.enumerate() if each.name.startswith("lakescan-ahead")]
+        assert len(set(names)) == len(names)  # they are numbered in each pool
+    assert rows == FILES
+
+
 def test_the_first_rows_need_no_other_files(bucket: Bucket, small_files: str) -> None:
     bucket.start()
     rows = lakescan.table(small_files, storage_options=bucket.options).scan().limit(1).to_arrow()
@@ -159,3 +175,16 @@ def test_small_files_are_read_by_either_client(bucket: Bucket, small_files: str)
     options = {**bucket.options, "connect_timeout": "5"}
     rows = lakescan.table(small_files, storage_options=options).scan().to_arrow()
     assert sorted(rows["n"].to_pylist()) == list(range(FILES))
+
+
+def test_a_log_file_of_another_size_than_remembered_is_requested_again(bucket: Bucket) -> None:
+    """Another table may be at the location by now."""
+    location = bucket.put("log/0.json", b"old")
+    storage = RememberingStorage.of(bucket.storage())
+    bucket.start()
+    assert [storage.read(location, size=3), storage.read(location)] == [b"old", b"old"]
+    assert bucket.counted.requests == {"get": 1}
+    bucket.put("log/0.json", b"newer")
+    assert [storage.read(location, size=5), storage.read(location)] == [b"newer", b"newer"]
+    with pytest.raises(StorageError, match="was listed with 3"):
+        storage.read(location, size=3)

@@ -191,3 +191,13 @@ def test_what_cannot_be_deleted_is_told_whatever_the_filesystem_raises(tmp_path:
     storage = faulty_storage("delete", ValueError("something in a client library"))
     assert storage.remove([str(tmp_path / "f"), "a\0b"]) == [str(tmp_path / "f"), "a\0b"]
     assert Storage().remove([str(tmp_path / "f"), str(tmp_path / "g")]) == []
+
+
+def test_a_folder_is_listed_by_the_names_that_are_wanted(tmp_path: Path) -> None:
+    for name in ("b.json", "a.json", "c.avro"):
+        (tmp_path / name).write_text("x")
+    storage = Storage()
+    wanted = [entry for entry in storage.list(str(tmp_path)) if entry.name.endswith(".json")]
+    assert list(storage.list(str(tmp_path), lambda name: name.endswith(".json"))) == wanted
+    assert [entry.name for entry in wanted] == ["a.json", "b.json"]
+    assert not list(storage.list(str(tmp_path / "none"), lambda name: True))

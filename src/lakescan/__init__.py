@@ -2,7 +2,7 @@
 
 >>> import lakescan
 >>> scan = lakescan.table("s3://lake/events").scan().where("day >= '2026-01-01'").select("id", "day")
->>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
+>>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark), to_ray(), ...
 """
 
 import importlib
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
     from lakescan.open_catalog import Catalog, catalog
     from lakescan.open_table import Table
+    from lakescan.open_transaction import Transaction
     from lakescan.opening import table
     from lakescan.planning.delete_file import DeleteFile, DeleteKind
     from lakescan.planning.plan import ScanPlan
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from lakescan.query.lazy import Query
     from lakescan.save_rows import save
     from lakescan.scan import Scan
+    from lakescan.scan_tasks import ScanTask
     from lakescan.statements import sql
     from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.results import (
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         RefResult,
         RestoreResult,
         StatisticsResult,
+        TransactionResult,
         WriteResult,
     )
     from lakescan.view import View, ViewVersion
@@ -113,6 +116,7 @@ _MODULES = {
     "health": ("Finding", "MaintainResult", "MaintenanceStep", "TableHealth"),
     "open_catalog": ("Catalog", "catalog"),
     "open_table": ("Table",),
+    "open_transaction": ("Transaction",),
     "opening": ("table",),
     "planning.delete_file": ("DeleteFile", "DeleteKind"),
     "planning.plan": ("ScanPlan",),
@@ -121,6 +125,7 @@ _MODULES = {
     "query.lazy": ("Query",),
     "save_rows": ("save",),
     "scan": ("Scan",),
+    "scan_tasks": ("ScanTask",),
     "statements": ("sql",),
     "streaming.stream": ("BatchStream",),
     "transaction.results": (
@@ -139,6 +144,7 @@ _MODULES = {
         "RefResult",
         "RestoreResult",
         "StatisticsResult",
+        "TransactionResult",
         "WriteResult",
     ),
     "view": ("View", "ViewVersion"),
@@ -210,6 +216,7 @@ __all__ = [
     "ScanMetrics",
     "ScanPlan",
     "ScanReport",
+    "ScanTask",
     "SchemaChanged",
     "SchemaMismatch",
     "Snapshot",
@@ -221,6 +228,8 @@ __all__ = [
     "TableHealth",
     "TaskGroup",
     "TaskGroups",
+    "Transaction",
+    "TransactionResult",
     "UnsupportedFeature",
     "View",
     "ViewVersion",

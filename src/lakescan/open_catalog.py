@@ -14,6 +14,7 @@ from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, parts_of, within
 from lakescan.catalogs.lookup import FoundTable, check_no_view, find, translated
+from lakescan.catalogs.metrics import CatalogReporter
 from lakescan.catalogs.registry import connection, give
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
@@ -22,9 +23,11 @@ from lakescan.definition.table_definition import SortTerm, TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.open_table import Table
+from lakescan.open_transaction import Transaction
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
+from lakescan.reporting import MetricsReporter
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.imported import Import, import_files, split_columns
@@ -197,6 +200,36 @@ class Catalog(CatalogViews):
             >>> lake.load_table("shop.sales").count()
         """
         return table(str(self._identifier(name)), **options)
+
+    def reporter(self, name: str) -> MetricsReporter:
+        """What sends reports of a table's scans to the catalog, for `Scan.report_to`.
+
+        Args:
+            name: `namespace.table`.
+
+        Raises:
+            UnsupportedFeature: The catalog is not of type rest, or its server takes no reports.
+
+        Example:
+            >>> lake.load_table("shop.orders").scan().report_to(lake.reporter("shop.orders")).to_arrow()
+        """
+        return CatalogReporter.of(self._identifier(name))
+
+    def transaction(self) -> Transaction:
+        """Begin a transaction: changes of several Iceberg tables, which one commit makes, all of them or none.
+
+        Returns:
+            The transaction, which is a context manager.
+
+        Raises:
+            UnsupportedFeature: The catalog is not of type rest, or its server does not commit several tables at once.
+
+        Example:
+            >>> with lake.transaction() as tx:
+            ...     tx.load_table("shop.orders").append(orders)
+            ...     tx.load_table("shop.baskets").delete("customer = 12")
+        """
+        return Transaction(self.name)
 
     def table_exists(self, name: str) -> bool:
         """Whether the catalog has a table.

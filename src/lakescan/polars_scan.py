@@ -24,6 +24,7 @@ from lakescan.in_process import batches
 from lakescan.local.reader import default_readers, read_batches
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
+from lakescan.reading.batches import batch_of
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.reading.parquet_frames import FrameFile, collected, frame_file, has_simple_columns
 from lakescan.scan_spec import ScanSpec
@@ -65,6 +66,9 @@ def whole_frame(spec: ScanSpec) -> polars.DataFrame:
     """The rows of a scan as a data frame."""
     import polars as pl
 
+    if not spec.output.fields:  # frames without columns have rows, which `concat` drops
+        batch = batch_of([], pa.schema([]), sum(batch.num_rows for batch in batches(spec, WHOLE_TABLE_BATCH_SIZE)))
+        return _frame(batch)
     return pl.concat([_empty(spec), *frames_of(spec)])
 
 
@@ -160,7 +164,7 @@ def _frame(batch: pa.RecordBatch) -> polars.DataFrame:
         name: _texts(column) if isinstance(column, pa.DictionaryArray) else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     }
-    frame = pl.from_arrow(batch) if not columns else pl.DataFrame(columns)
+    frame = pl.DataFrame(columns) if columns else pl.from_arrow(pa.Table.from_batches([batch]))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
+from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.executors import PlanningExecutor
@@ -19,6 +20,9 @@ from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.in_process import batches
+from lakescan.integrations.daft_frames import daft_frame
+from lakescan.integrations.dask_frames import dask_frame
+from lakescan.integrations.ray_data import ray_dataset
 from lakescan.notebook import scan_as_html
 from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.plan import ScanPlan
@@ -26,11 +30,15 @@ from lakescan.polars_scan import lazy_frame, whole_frame
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
 from lakescan.reporting import MetricsReporter
 from lakescan.scan_spec import ScanSpec
+from lakescan.scan_tasks import ScanTask, scan_tasks
 
 if TYPE_CHECKING:
+    import daft
+    import dask.dataframe
     import duckdb
     import pandas
     import polars
+    import ray.data
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -360,27 +368,105 @@ class Scan:
 
         Raises:
             MissingDependency: Polars is not installed.
+            UnsupportedFeature: The process was forked after its parent has read with Polars, whose threads it lacks.
 
         Example:
             >>> scan.to_polars(lazy=True).filter(pl.col("price") > 5).select("id").collect()
         """
         _require("polars", lambda: __import__("polars"))
+        check_threads("to_polars()")
         return lazy_frame(self.spec) if lazy else whole_frame(self.spec)
 
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation.
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection | None = None, *, lazy: bool = False
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, which DuckDB's SQL finds by the name of its Python variable.
 
         Args:
             connection: Where the relation belongs; DuckDB's default connection without one.
+            lazy: Read when the relation is queried, each time, and only the columns that the query needs. All queries
+                read the state that the table has now. Filters of the query are evaluated while rows are read; those
+                of the scan (`where`) also skip files. Without `lazy`, the rows are read once, into memory.
 
         Raises:
             MissingDependency: DuckDB is not installed.
 
         Example:
-            >>> scan.to_duckdb().aggregate("country, count(*)")
+            >>> orders = scan.to_duckdb(lazy=True)
+            >>> duckdb.sql("SELECT country, count(*) FROM orders WHERE price > 5 GROUP BY country")
         """
         module = _require("duckdb", lambda: __import__("duckdb"))
-        return (connection or module.default_connection()).from_arrow(self.to_arrow())
+        connection = connection or module.default_connection()
+        if not lazy:
+            return connection.from_arrow(self.to_arrow())
+        from lakescan.duckdb_scan import lazy_relation  # pyarrow's data sets take long to import
+
+        return lazy_relation(self.spec, connection)
+
+    def tasks(self, *, parallelism: int | None = None) -> list[ScanTask]:
+        """Plan the scan as tasks for the workers of an engine: each can be pickled, and reads its rows by itself.
+
+        A scan with a limit is one task. There is at least one task, so that an engine learns the columns.
+
+        Args:
+            parallelism: How many tasks should be worked on at a time; see `plan`.
+
+        Raises:
+            InvalidOption: The scan has a key manager that was given as an object.
+
+        Example:
+            >>> with ProcessPoolExecutor() as pool:
+            ...     tables = pool.map(lakescan.ScanTask.to_arrow, scan.tasks())
+        """
+        return scan_tasks(self.spec, parallelism)
+
+    def to_ray(self, *, parallelism: int | None = None, **arguments: Any) -> ray.data.Dataset:
+        """The rows as a Ray data set, read by Ray's workers, which need lakescan.
+
+        Args:
+            parallelism: How many tasks should be read at a time; see `plan`.
+            arguments: Those of `ray.data.read_datasource`, such as `concurrency` and `ray_remote_args`.
+
+        Raises:
+            MissingDependency: Ray is not installed (`lakescan[ray]`).
+            InvalidOption: The scan has a key manager that was given as an object.
+
+        Example:
+            >>> scan.where("day = '2026-01-31'").to_ray().map_batches(embed)
+        """
+        return ray_dataset(self.spec, parallelism, arguments)
+
+    def to_dask(self, *, parallelism: int | None = None) -> dask.dataframe.DataFrame:
+        """The rows as a Dask data frame, with a partition for each task and columns of Arrow types.
+
+        Dask's optimizer reads only the columns that a query needs; the scan's `where` skips files.
+
+        Args:
+            parallelism: How many partitions should be read at a time; see `plan`.
+
+        Raises:
+            MissingDependency: Dask is not installed (`lakescan[dask]`).
+            InvalidOption: The scan has a key manager that was given as an object.
+
+        Example:
+            >>> scan.to_dask().groupby("country").price.sum().compute()
+        """
+        return dask_frame(self.spec, parallelism)
+
+    def to_daft(self, *, parallelism: int | None = None) -> daft.DataFrame:
+        """The rows as a Daft data frame. It is planned when it is collected, with the columns that it needs.
+
+        Args:
+            parallelism: How many tasks should be read at a time; see `plan`.
+
+        Raises:
+            MissingDependency: Daft is not installed (`lakescan[daft]`).
+            InvalidOption: The scan has a key manager that was given as an object.
+
+        Example:
+            >>> scan.to_daft().groupby("country").sum("price").collect()
+        """
+        return daft_frame(self.spec, parallelism)
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """The rows as a Spark data frame, read by Spark's workers.

@@ -340,6 +340,8 @@ class ScanSpec:
             data_mode=self.planning_mode("data"),
             delete_mode=self.planning_mode("delete"),
             tested=self.filter if self.prunes_deletes else TRUE,
+            reads=frozenset({each.path[0].id for each in self.selection.columns} | fields_read(self._pruned_by)),
+            planned_by=self.options.scan_planning_mode,
         )
         return self.table.plan_files(self.snapshot, request)
 
@@ -456,7 +458,8 @@ class ScanSpec:
         """Raise `InvalidOption` if other processes cannot read the scan, because keys are never sent to them."""
         if self.storage.key_manager is not None and self.options.key_manager is None:
             raise InvalidOption(
-                "on Spark a key manager is given by name, so that workers can import it: 'package.module:attribute'"
+                "for workers in other processes, such as Spark's, a key manager is given by name, so that they can "
+                "import it: 'package.module:attribute'"
             )
 
 

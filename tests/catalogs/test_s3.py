@@ -79,7 +79,7 @@ def test_sparks_workers_reach_them_and_its_plans_show_no_secret(
         text = each._jdf.queryExecution().toString()
         assert SECRET not in text
         assert KEY not in text
-    assert "Spark does not have that configuration" in lakescan.spark.explain(lakescan.table("remote.db.s").scan())
+    assert "files in the Arrow lane" in lakescan.spark.explain(lakescan.table("remote.db.s").scan())
 
 
 def test_a_glue_catalog_has_tables(endpoint: str, tmp_path: Path) -> None:

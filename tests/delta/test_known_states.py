@@ -46,8 +46,14 @@ class Log:
         self.commit(*({"remove": {"path": name, "deletionTimestamp": 2**42, "dataChange": True}} for name in names))
 
     def paths(self, version: int | None = None) -> list[str]:
+        return [name for name, _ in self.files(version)]
+
+    def files(self, version: int | None = None) -> list[tuple[str, int | None]]:
+        """The names of the live files, and how many rows are recorded of each."""
         table = lakescan.table(str(self.folder), **({} if version is None else {"version_as_of": version}))
-        return [path.rpartition("/")[2] for path in table.scan().plan().files["path"].to_pylist()]
+        files = table.scan().plan().files
+        names = [path.rpartition("/")[2] for path in files["path"].to_pylist()]
+        return list(zip(names, files["record_count"].to_pylist(), strict=True))
 
 
 def _metadata(table: int, owner: str) -> dict[str, Any]:
@@ -56,8 +62,14 @@ def _metadata(table: int, owner: str) -> dict[str, Any]:
     return {"metaData": {"id": str(table), **members}}
 
 
+# Statistics as some writers have them: none, with the number of rows in front, or not.
+_STATS = {"a": '{"numRecords":1}', "b": '{"tightBounds":true,"numRecords":2}', "c%20d": None}
+_RECORDS = {"a": 1, "b": 2}
+
+
 def _add(name: str) -> dict[str, Any]:
-    return {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+    add = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+    return add | {"stats": _STATS.get(name)}
 
 
 _NAMES = st.lists(st.sampled_from(["a", "b", "c%20d", "e%2525"]), min_size=1, max_size=3, unique=True)
@@ -95,11 +107,15 @@ def test_any_history_read_step_by_step_is_what_the_whole_log_says(
             case "read before":
                 log.paths(max(0, log.version - 2))
             case "read":
-                found = log.paths()
+                found = log.files()
                 assert lakescan.table(str(log.folder)).properties["owner"] == owner
                 CACHE.clear()
-                assert found == log.paths()
-                assert set(found) == {name.replace("%2525", "%25").replace("%20", " ") for name in log.live}
+                assert found == log.files()
+                assert {name: rows for name, rows in found if rows is not None}.items() <= _RECORDS.items()
+                assert {name for name, rows in found if rows is None}.isdisjoint(_RECORDS)
+                assert {name for name, _ in found} == {
+                    name.replace("%2525", "%25").replace("%20", " ") for name in log.live
+                }
 
 
 @pytest.fixture
@@ -108,9 +124,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     one = Storage.read
 
-    def reading(self: Storage, path: str, **rest: Any) -> bytes:
+    def reading(self: Storage, path: str, *part: Any, **rest: Any) -> bytes:
         names.append(path.rpartition("/")[2])
-        return one(self, path, **rest)
+        return one(self, path, *part, **rest)
 
     monkeypatch.setattr(Storage, "read", reading)
     return names

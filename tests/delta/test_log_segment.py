@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from lakescan.delta.log.segment import LogListing, end_of_log, list_log
+from lakescan.delta.log.segment import LogListing, end_of_log, list_log, next_commits
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot, NotATable
-from lakescan.storage import Storage
+from lakescan.storage import FileEntry, Storage
 
 UUID = "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"
 
@@ -120,6 +121,26 @@ def test_more_commits_than_are_looked_up_at_once_are_found_although_that_of_the_
     end = pointed(tmp_path, '{"version": 5}', checkpoint(5), *map(commit, range(6, 40)))
     assert end is not None
     assert (end.first, end.latest) == (5, 39)
+
+
+class ListsWhole(Storage):
+    """A store that takes the name from which to list for a hint: it lists a folder whole, or in another order."""
+
+    in_order = True
+
+    def names_after(self, folder: str, after: str) -> Iterator[Sequence[FileEntry]] | None:
+        found = sorted(self.list(folder), key=lambda entry: entry.name, reverse=not self.in_order)
+        return iter([[entry for entry in found if self.in_order or entry.name > after]])
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_store_that_does_not_list_from_a_name_on_in_order_is_asked_for_each_commit(
+    tmp_path: Path, in_order: bool
+) -> None:
+    listing(tmp_path, *map(commit, range(8)))
+    storage = ListsWhole()
+    storage.in_order = in_order
+    assert [each.version for each in next_commits(str(tmp_path), 5, storage)] == [5, 6, 7]
 
 
 @pytest.mark.parametrize(

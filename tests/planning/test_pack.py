@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakescan.planning.file_table import DELETES, FILES, FileTable
@@ -57,6 +57,42 @@ def test_every_split_is_in_one_group_and_none_is_over_the_target_but_single_ones
     found = groups(weight, target, lookback)
     assert sorted(w for g in found for w in g) == sorted(weight)
     assert all(g and (sum(g) <= target or len([w for w in g if w]) == 1) for g in found)
+
+
+def packed_simply(weight: list[int], target: int, lookback: int) -> list[int]:
+    """Iceberg's packing as it is written: each split is compared with each open bin."""
+    room: list[int] = []
+    open_bins: list[int] = []
+    closed: list[int] = []
+    found = []
+    for each in weight:
+        fitting = [number for number in open_bins if room[number] >= each]
+        if fitting:
+            number = fitting[0]
+        else:
+            number = len(room)
+            room.append(target)
+            open_bins.append(number)
+        room[number] -= each
+        if len(open_bins) > lookback:
+            fullest = min(open_bins, key=room.__getitem__)
+            open_bins.remove(fullest)
+            closed.append(fullest)
+        found.append(number)
+    order = {number: place for place, number in enumerate([*closed, *open_bins])}
+    return [order[number] for number in found]
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.integers(0, 200) | st.integers(0, 5) | st.sampled_from([7, 50, 51, 100]), min_size=1, max_size=200),
+    st.integers(1, 300),
+    st.integers(1, 12),
+)
+def test_the_groups_are_those_of_comparing_each_split_with_each_open_bin(
+    weight: list[int], target: int, lookback: int
+) -> None:
+    assert pack(np.array(weight), target, lookback).tolist() == packed_simply(weight, target, lookback)
 
 
 def test_a_split_weighs_its_bytes_and_its_deletes_and_at_least_what_opening_costs() -> None:

@@ -51,8 +51,12 @@ def test_a_size_that_no_file_has_makes_no_more_splits_than_the_file_can_fill() -
         assert split_files(files({"size": size}), 100)["length"].to_numpy().min() > 0
 
 
-def test_files_that_are_not_parquet_stay_whole() -> None:
-    assert ranges(files({"size": 999, "file_format": "orc", "split_offsets": [3, 500]}), 100) == [(0, 0, NO_END)]
+def test_orc_and_avro_files_are_cut_as_parquet_files_are_and_others_stay_whole() -> None:
+    for file_format in ("orc", "avro"):
+        table = files({"size": 999, "file_format": file_format, "split_offsets": [3, 500]})
+        assert ranges(table, 100) == [(0, 0, 500), (0, 500, NO_END)]
+        assert len(ranges(files({"size": 999, "file_format": file_format}), 500)) == 2
+    assert ranges(files({"size": 999, "file_format": "lance", "split_offsets": [3, 500]}), 100) == [(0, 0, NO_END)]
 
 
 def test_lengths_add_up_to_the_recorded_size() -> None:

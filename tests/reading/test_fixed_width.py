@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import sys
 from datetime import date, datetime
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common import polars_columns
-from lakescan.errors import CorruptData
+from lakescan.errors import CorruptData, UnsupportedFeature
 from lakescan.reading.parquet import fixed_width
 
 polars = pytest.importorskip("polars")
@@ -155,6 +156,31 @@ def test_a_forked_process_does_not_wait_for_threads_of_its_parent(tmp_path: Path
 def _read(path: str) -> None:
     assert polars_columns.polars_for(1 << 40) is None
     assert lakescan.table(path).scan().to_arrow().num_rows == 100
+    with pytest.raises(UnsupportedFeature, match="in a forked process whose parent has used Polars"):
+        lakescan.table(path).scan().to_polars()
+    with pytest.raises(UnsupportedFeature, match="in a forked process"):
+        lakescan.sql(f"SELECT * FROM delta.`{path}`").to_polars()
+
+
+def test_partitions_of_both_zeros_keep_their_signs(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("zeros", warehouse=tmp_path)
+    catalog.create_namespace("n")
+    values = pa.array([0.0, -0.0, math.nan, None])
+    table = catalog.create_table(
+        "n.t", pa.schema({"n": pa.int64(), "p": pa.float64()}), format="delta", partition_by=["p"]
+    )
+    for n, value in enumerate(values.to_pylist()):
+        table.append(pa.table({"n": [n], "p": pa.array([value], pa.float64())}))
+        table = catalog.load_table("n.t")
+    rows = sorted(table.scan().to_polars().rows())
+    assert str([value for _, value in rows]) == "[0.0, -0.0, nan, None]"
+
+
+def test_frames_without_columns_have_rows(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), pa.table({"id": range(100)}))
+    scan = lakescan.table(str(tmp_path)).scan().select()
+    assert scan.to_polars().shape == (100, 0)
+    assert scan.to_polars(lazy=True).select(polars.len()).collect().item() == 100
 
 
 FILTERS = {

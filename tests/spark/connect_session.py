@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from pathlib import Path
 
 import pyarrow as pa
+from benchmarks.slow_store import SlowStore, slow_store
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import partitioning
 
@@ -32,6 +34,8 @@ def main(orders: str, customers: str) -> None:
         writes(spark, frame, folder)
     with tempfile.TemporaryDirectory() as folder:
         one_state(spark, f"{folder}/t")
+    with tempfile.TemporaryDirectory() as folder, slow_store(Path(folder), 0, changes=True) as store:
+        object_store(spark, folder, store)
     found = lakescan.doctor(spark)
     assert found.ok, str(found)
     assert "Connect" in str(found)
@@ -53,6 +57,22 @@ def one_state(spark: SparkSession, path: str) -> None:
         counts = [frame.count(), part.count(), frame.count(), frame.exceptAll(part).count()]
         assert counts == [10, 4, 10, 6], counts
     assert spark.read.format("delta").option("where", "n < 4").load(path).count() == 8
+
+
+def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
+    """Settings of the session are compared where Connect shows them."""
+    lakescan.save(pa.table({"n": range(10)}), f"{folder}/t", format="delta")
+    scan = lakescan.table("s3://connected/t", storage_options=store.options).scan()
+    text = lakescan.spark.explain(scan.options(lane="native"))
+    assert "fs.s3a.endpoint" in text, text
+    spark.conf.set("fs.s3a.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    spark.conf.set("fs.viewfs.overload.scheme.target.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    spark.conf.set("fs.viewfs.mounttable.connected.link./t", f"file://{folder}/t")
+    spark.conf.set("fs.s3a.endpoint", store.endpoint)
+    spark.conf.set("fs.s3a.access.key", store.options["s3.access-key-id"])
+    spark.conf.set("fs.s3a.secret.key", store.options["s3.secret-access-key"])
+    text = lakescan.spark.explain(scan.options(lane="native"))
+    assert "fs.s3a.access.key" in text, text  # Connect hides the session's secrets, so that they are not the same
 
 
 def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:

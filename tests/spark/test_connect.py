@@ -14,7 +14,8 @@ pytestmark = pytest.mark.spark
 
 def test_tables_are_read_on_a_connect_session(shop) -> None:
     script = Path(__file__).parent / "connect_session.py"
-    found = run([str(script), shop.orders, shop.customers], PYSPARK_PYTHON=sys.executable)
+    path = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
+    found = run([str(script), shop.orders, shop.customers], PYSPARK_PYTHON=sys.executable, PYTHONPATH=path)
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
 
 

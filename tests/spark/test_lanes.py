@@ -413,7 +413,7 @@ def test_more_than_ten_thousand_files_are_read_by_spark_unless_they_are_small(
 ) -> None:
     location = logged(tmp_path, [(f"{n}.parquet", size) for n in range(count)])
     scan = lakescan.table(location).scan().spec
-    lanes = choose_lanes(scan, scan.plan())
+    lanes = choose_lanes(scan, scan.plan(), None)
     if lane == "native":
         assert lanes.native.all()
     else:

@@ -112,6 +112,37 @@ def spark(orders: str, customers: str, folder: Path) -> None:
     session.stop()
 
 
+def ray(orders: str, customers: str, folder: Path) -> None:
+    """Ray's workers read scans."""
+    import ray as library
+
+    library.init(num_cpus=2, include_dashboard=False, logging_level="error")
+    scan = lakescan.table(orders).scan().where(col("quantity") > 1)
+    assert sorted(row["order_id"] for row in scan.to_ray().iter_rows()) == _ids(scan)
+    library.shutdown()
+
+
+def dask(orders: str, customers: str, folder: Path) -> None:
+    """Dask frames have the rows of scans."""
+    scan = lakescan.table(orders).scan().where(col("quantity") > 1)
+    assert sorted(scan.to_dask()["order_id"].compute(scheduler="sync")) == _ids(scan)
+
+
+def daft(orders: str, customers: str, folder: Path) -> None:
+    """Daft frames have the rows of scans, and the columns that a query needs."""
+    import daft as library
+
+    scan = lakescan.table(orders).scan().where(col("quantity") > 1)
+    frame = scan.to_daft()
+    assert sorted(frame.select("order_id").to_pydict()["order_id"]) == _ids(scan)
+    few = frame.where(library.col("order_id") < 100).select("price").count_rows()
+    assert few == scan.where(col("order_id") < 100).count() > 0
+
+
+def _ids(scan: lakescan.Scan) -> list[int]:
+    return sorted(scan.to_arrow()["order_id"].to_pylist())
+
+
 def _refusal(call: Callable[[], object]) -> str:
     """What a call says that misses a library of another extra."""
     try:
@@ -126,7 +157,7 @@ def _catalog(folder: Path) -> lakescan.Catalog:
 
 
 PROMISES: dict[str, Callable[[str, str, Path], None]] = {
-    f.__name__: f for f in (core, fast, sql, iceberg, delta, frames, cli, encryption, spark)
+    f.__name__: f for f in (core, fast, sql, iceberg, delta, frames, cli, encryption, spark, ray, dask, daft)
 }
 
 

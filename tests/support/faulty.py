@@ -22,7 +22,7 @@ def faulty_storage(place: str, fault: Exception | None = None, *, after: int = 0
     `empty` nothing, both without raising.
     """
     made = Storage()
-    made._filesystems["file", ""] = pafs.PyFileSystem(_Handler(_Faults(place, fault, after)))
+    made._filesystems["file", "", None] = None, pafs.PyFileSystem(_Handler(_Faults(place, fault, after)))
     return made
 
 

@@ -179,6 +179,24 @@ def test_many_values_in_many_columns_are_told_apart() -> None:
     assert len(np.unique(row_numbers(keys))) == 70_000
 
 
+@pytest.mark.parametrize("size", [1, 700, 100_000])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_rows_of_a_partition_keep_their_order_whatever_batches_they_come_in(
+    local: lakescan.Catalog, format: str, size: int
+) -> None:
+    table = local.create_table("db.t", "id BIGINT, part STRING, x STRUCT<y: INT>", format=format, partition_by=["part"])
+    count = 1_000 if size == 1 else 150_000  # more than are split at once
+    ids = np.arange(count)
+    parts, members = pa.array(ids % 3).cast(pa.string()), pa.array(ids % 5, pa.int32(), mask=ids % 7 == 0)
+    rows = pa.table({"id": ids, "part": parts, "x": pa.StructArray.from_arrays([members], ["y"])})
+    assert table.append(pa.Table.from_batches(rows.to_batches(max_chunksize=size))).files == 3
+    found = lakescan.table("local.db.t").scan()
+    assert found.to_arrow().sort_by("id").combine_chunks().equals(rows)
+    for part in range(3):
+        ordered = found.where(f"part = '{part}'").to_arrow()["id"].to_numpy()
+        assert np.array_equal(ordered, ids[part::3])
+
+
 @pytest.mark.parametrize(("format", "left"), [("delta", 0), ("iceberg", 2)])
 def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_engines_do(
     local: lakescan.Catalog, format: str, left: int

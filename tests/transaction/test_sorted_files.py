@@ -18,7 +18,7 @@ import lakescan
 from lakescan.maintenance import external_sort
 from lakescan.maintenance.arrangement import Arrangement, interleaved
 from lakescan.maintenance.external_sort import sorted_rows
-from lakescan.write.sort_keys import SortKey, ranks_of
+from lakescan.write.sort_keys import SortKey, ranks_of, sorting
 from tests.transaction.support import Make, maker, now
 
 ROWS = 4_000
@@ -195,6 +195,24 @@ def test_floats_have_icebergs_order(values: list[float | None], descending: bool
                 assert (ranks[one] < ranks[other]) == (first < second)
             else:
                 assert (ranks[one] < ranks[other]) == (first > second)
+
+
+ALIKE = st.one_of(
+    st.lists(st.one_of(st.none(), st.floats())).map(lambda values: pa.array(values, pa.float64())),
+    st.lists(st.one_of(st.none(), st.integers(-2, 2))).map(lambda values: pa.array(values, pa.int64())),
+    st.lists(st.one_of(st.none(), st.sampled_from("abc"))).map(lambda values: pa.array(values, pa.string())),
+    st.lists(st.one_of(st.none(), st.decimals(-2, 2, places=1))).map(lambda v: pa.array(v, pa.decimal128(9, 1))),
+)
+
+
+@given(ALIKE, st.booleans(), st.booleans())
+def test_one_key_sorts_as_it_does_before_another_that_never_differs(
+    values: pa.Array, descending: bool, nulls_first: bool
+) -> None:
+    """One key is sorted by itself, several by their ranks; rows with equal keys stay in their order."""
+    rows = pa.table({"key": values, "same": pa.repeat(7, len(values))})
+    key = SortKey("key", descending=descending, nulls_first=nulls_first)
+    assert sorting([key], rows).tolist() == sorting([key, SortKey("same")], rows).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=1))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
+from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
 from lakescan.catalogs.registry import connection, is_known, key_manager_name, refusal
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
 from lakescan.errors import (
@@ -25,6 +28,8 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
+from lakescan.iceberg.scan.server_plan import PlanningServer
+from lakescan.storage.credentials import Credentials
 from lakescan.storage.faults import told
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
@@ -34,13 +39,17 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets. `key_manager` is the name of the catalog's.
+    `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews.
+    `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
+    catalog that is not of type rest.
     """
 
     format: str
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     key_manager: str | None = None
+    credentials: Credentials | None = None
+    planning: ServerPlanning | None = None
 
 
 @dataclass(frozen=True)
@@ -48,10 +57,21 @@ class InCatalog:
     """A table's entry in a catalog; every call asks the catalog again."""
 
     identifier: Identifier
+    planning: ServerPlanning | None = field(default=None, compare=False)
 
     def current(self) -> str:
         """The location of the table's current metadata file."""
         return find(self.identifier).location
+
+    def planner(self, mode: str | None) -> PlanningServer | None:
+        """The server of the catalog, if it is to plan; see `PlanningSource`."""
+        if self.planning is not None:
+            return self.planning.planner(self.identifier.catalog, self.identifier.within, mode)
+        if mode == SERVER:
+            raise UnsupportedFeature(
+                f"scans of {self.identifier} that its catalog plans", "Only catalogs of type rest plan scans."
+            )
+        return None
 
 
 def identifier_of(text: str) -> Identifier | None:
@@ -69,14 +89,20 @@ def find(identifier: Identifier) -> FoundTable:
     catalog = connection(identifier.catalog)
     with translated(identifier):
         try:
-            table = catalog.load_table(identifier.within)
+            table: Any = catalog.load_table(identifier.within)
         except NoSuchTableError:
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
                 raise
             return FoundTable("delta", location, of_storage(catalog.properties))
-    io_properties = of_storage({**catalog.properties, **table.io.properties})
-    return FoundTable("iceberg", table.metadata_location, io_properties, key_manager_name(identifier.catalog))
+    return FoundTable(
+        "iceberg",
+        table.metadata_location,
+        of_storage({**catalog.properties, **table.io.properties}),
+        key_manager_name(identifier.catalog),
+        credentials_for(getattr(catalog, "collects_for", catalog), table),
+        ServerPlanning.of(catalog, table),
+    )
 
 
 def find_view(identifier: Identifier) -> StoredView | None:

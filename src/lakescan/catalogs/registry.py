@@ -8,12 +8,15 @@ secrets: they are sent to workers, and never appear in messages.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from lakescan.catalogs.rest_adapter import mount
+from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata.write import with_all_metadata
@@ -27,6 +30,9 @@ _GIVEN: dict[str, dict[str, str]] = {}
 # By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
 KEY_MANAGER = "key-manager"
+_LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
+_NUMBERS = count(1)  # of transactions
+_WITHDRAWN: set[str] = set()  # names of transactions that have ended
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
@@ -75,6 +81,19 @@ def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:
     _GIVEN.update({name: dict(properties) for name, properties in catalogs.items()})
 
 
+def lend(base: str, make: Callable[[str], Catalog]) -> str:
+    """Give a connection that `make` makes a name of its own, which begins with `base`; returns the name."""
+    name = next(each for n in _NUMBERS if not is_known(each := f"{base}_tx{n}"))
+    _LENT[name] = make(name)
+    return name
+
+
+def withdraw(name: str) -> None:
+    """Forget a connection that `lend` named."""
+    if _LENT.pop(name, None) is not None:
+        _WITHDRAWN.add(name)
+
+
 def known() -> list[str]:
     """The names of all configured catalogs, sorted."""
     try:
@@ -86,11 +105,13 @@ def known() -> list[str]:
 
 def is_known(name: str) -> bool:
     """Whether a catalog of that name is configured."""
-    return name in _GIVEN or name in known()
+    return name in _GIVEN or name in _LENT or name in known()
 
 
 def connection(name: str) -> Catalog:
     """Connect to a catalog, once per process; raises `NoSuchCatalog` and `MissingDependency`."""
+    if (lent := _LENT.get(name)) is not None:
+        return lent
     properties = _GIVEN.get(name, {})
     with _LOCK:
         for thread in (0, get_ident()):
@@ -103,12 +124,23 @@ def connection(name: str) -> Catalog:
         return opened
 
 
+def connection_with(name: str, properties: Mapping[str, Any]) -> Catalog:
+    """Connect to a catalog, by these properties where its name is not known: in a worker."""
+    if not is_known(name):
+        _GIVEN[name] = dict(properties)
+    return connection(name)
+
+
 def _connect(name: str, properties: dict[str, str]) -> Catalog:
     try:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NotInstalledError
     except ImportError as error:
         raise missing_dependency("pyiceberg", "iceberg", "catalogs") from error
+    if name in _WITHDRAWN:
+        raise NoSuchCatalog(
+            f"the transaction {name!r} has ended: open the table by its own name, or begin another transaction"
+        )
     if not is_known(name):
         names = known()
         raise NoSuchCatalog(
@@ -117,13 +149,25 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
     try:
-        return with_all_metadata(load_catalog(name, **properties))
+        opened = with_all_metadata(load_catalog(name, **properties))
+        if is_rest(opened) and has_session(opened):
+            keep_credentials(opened)
+            mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
+        return opened
     except (ValueError, NotInstalledError) as error:
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
     except Exception as error:
         if (why := refusal(error)) is None:
             raise
         raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
+
+
+def _takes_keys(catalog: Catalog) -> bool:
+    """Whether the server of a REST catalog knows idempotency keys; not if it does not say."""
+    try:
+        return RestSession(catalog).server.takes_keys
+    except Exception:  # the request that asks will tell what is wrong
+        return False
 
 
 def refusal(error: Exception) -> str | None:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.rest_session import RestSession, message_of, namespace_path
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.common.retries import outcome_of
 from lakescan.errors import InvalidOption, NoSuchNamespace, StorageError, TableExists, UnsupportedFeature
@@ -17,9 +18,7 @@ from lakescan.iceberg.metadata.schema_writer import schema_node
 from lakescan.iceberg.view.changes import updates
 from lakescan.iceberg.view.metadata import ViewMetadata, view_of
 
-_SEPARATOR, _DEFAULT_SEPARATOR = "namespace-separator", "%1F"
 _UNKNOWN_FROM = 500  # statuses that do not say whether a change was made
-_TIMEOUT = 60  # seconds
 
 
 class RestViews(ViewStore):
@@ -121,8 +120,7 @@ class RestViews(ViewStore):
             raise NoSuchNamespace(f"catalog {self._catalog.name!r} has no namespace {'.'.join(namespace)!r}")
 
     def _path(self, namespace: Name) -> str:
-        separator = unquote(self._catalog.properties.get(_SEPARATOR, _DEFAULT_SEPARATOR))
-        return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
+        return namespace_path(self._catalog, namespace)
 
     def _view_path(self, name: Name) -> str:
         return f"{self._path(name[:-1])}/views/{quote(name[-1], safe='')}"
@@ -135,21 +133,20 @@ class RestViews(ViewStore):
         from requests import RequestException
 
         target = Identifier(self._catalog.name, name[:-1], name[-1])
-        url = self._catalog.url("{path}", path=path)
         try:
-            response = self._session.post(url, data=json.dumps(body).encode(), timeout=_TIMEOUT)
+            response = RestSession(self._catalog).post(path, body)
         except RequestException as error:
             return outcome_of(str(target), error, lambda: self._made(name, new))
         status = int(response.status_code)
         if status >= _UNKNOWN_FROM:
-            failure = StorageError(f"status {status}: {_message(response)}")
+            failure = StorageError(f"status {status}: {message_of(response)}")
             return outcome_of(str(target), failure, lambda: self._made(name, new))
         if status in (400, 422):
-            raise InvalidOption(f"the catalog refuses the view {target}: {_message(response)}")
+            raise InvalidOption(f"the catalog refuses the view {target}: {message_of(response)}")
         if status in (405, 406, 501):
-            raise UnsupportedFeature(f"this change of views in catalog {target.catalog!r}", _message(response))
+            raise UnsupportedFeature(f"this change of views in catalog {target.catalog!r}", message_of(response))
         if status >= 400 and status not in (404, 409):
-            raise StorageError(f"catalog {target.catalog!r} does not change the view {target}: {_message(response)}")
+            raise StorageError(f"catalog {target.catalog!r} does not change the view {target}: {message_of(response)}")
         return status
 
     def _made(self, name: Name, new: ViewMetadata) -> int | None:
@@ -159,24 +156,3 @@ class RestViews(ViewStore):
         one, other = found.metadata, new
         same = one.current.queries == other.current.queries and one.current.namespace == other.current.namespace
         return 200 if same and {**one.properties, **other.properties} == dict(one.properties) else None
-
-    @property
-    def _session(self) -> Any:
-        """The connection, which has the catalog's authentication. pyiceberg has no public name for it."""
-        from requests import Session
-
-        found = next((each for each in vars(self._catalog).values() if isinstance(each, Session)), None)
-        if found is None:
-            raise UnsupportedFeature(
-                f"changing views in catalog {self._catalog.name!r} with this version of pyiceberg",
-                "Use pyiceberg 0.12, or make the view with another engine.",
-            )
-        return found
-
-
-def _message(response: Any) -> str:
-    """What the server says about an error."""
-    try:
-        return str(response.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"status {response.status_code}"

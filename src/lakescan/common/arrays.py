@@ -16,6 +16,11 @@ def as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
+def empty_structs(rows: int) -> pa.StructArray:
+    """So many structs without members."""
+    return pa.Array.from_buffers(pa.struct([]), rows, [None])
+
+
 def codes(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A number for each distinct value, from 0 in order of appearance; -1 for null."""
     indices = as_array(values).dictionary_encode().indices

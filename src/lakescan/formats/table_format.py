@@ -154,7 +154,8 @@ class FileRequest:
     The files come with statistics of the filter's columns and of those in `stats` (field ids). Where the format knows
     that every row of the files matches, files with `limit` rows are enough. `executor` reads metadata, subject to the
     planning modes (see `lakescan.executors`). `tested` is the filter that all rows are tested by: deletes of other rows
-    need not be planned.
+    need not be planned. `reads` are the fields that are read (their ids). `planned_by` is who is asked to plan:
+    'client' or, in a catalog whose server can, 'server'.
     """
 
     predicate: Predicate
@@ -165,6 +166,8 @@ class FileRequest:
     data_mode: str = "auto"
     delete_mode: str = "auto"
     tested: Predicate = TRUE
+    reads: frozenset[int] = frozenset()
+    planned_by: str | None = None
 
     def with_stats_of(self, field_id: int | None) -> FileRequest:
         """Return the request with the statistics of one more column; unchanged if `field_id` is None."""

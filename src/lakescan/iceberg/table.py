@@ -15,7 +15,7 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
-from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, as_table
@@ -33,6 +33,7 @@ from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metad
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point, with_obstacles
 from lakescan.iceberg.scan.scan_files import ScanFiles
+from lakescan.iceberg.scan.server_plan import PlanningServer, PlanningSource, ServerPlan
 from lakescan.iceberg.scan.states import CommitFiles, IcebergState, LiveFiles
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
@@ -293,11 +294,26 @@ class IcebergTable:
             case LiveFiles(snapshot=None):
                 return
             case LiveFiles(snapshot=IcebergSnapshot() as selected):
+                if (server := self._planner(request.planned_by)) is not None:
+                    plan = ServerPlan(server, self.metadata, snapshot.schema, request, self.storage)
+                    yield from plan.plan(selected)
+                    return
                 yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(selected)
             case CommitFiles(increment=increment):
                 request = request.with_stats_of(increment.ordered_by)
                 files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
                 yield from files.plan(increment)
+
+    def _planner(self, mode: str | None) -> PlanningServer | None:
+        """The server of the table's catalog, if it is to plan."""
+        if isinstance(self._source, PlanningSource):
+            return self._source.planner(mode)
+        if mode == "server":
+            raise UnsupportedFeature(
+                f"scan-planning-mode=server for {self.location}, which was opened by its location",
+                "A catalog plans scans of tables that are opened by their names.",
+            )
+        return None
 
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema

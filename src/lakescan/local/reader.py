@@ -55,10 +55,12 @@ def _sources(
     plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int, stack: ExitStack
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """Yield an iterator of batches for each task group, unread; small remote files of the next groups are fetched."""
+    storage, ahead = None, None  # of all plans of a scan, since each has threads
     for plan, context in plans:
         groups = plan.groups.sharing_deletes(readers).joining_splits()
         equality = EqualityDeletes(context, plan.deletes, groups.tasks)
-        ahead = stack.enter_context(closing(SmallFilesAhead.of(context.storage)))
+        if ahead is None or context.storage is not storage:
+            storage, ahead = context.storage, stack.enter_context(closing(SmallFilesAhead.of(context.storage)))
         waiting: deque[TaskGroup] = deque()
         for group in groups:
             ahead.add(group, context)

@@ -112,6 +112,10 @@ class ReadKeywords(TypedDict, total=False):
     delete_planning_mode: str
     """Where the metadata of delete files is read. Takes auto, local or distributed. By default: table property
     `read.delete-planning-mode`, else auto. (Iceberg)"""
+    scan_planning_mode: str
+    """Who plans the scan of a table in a REST catalog: this process, or the catalog's server. Takes client or server.
+    By default: what the catalog says of the table, else the catalog's property `scan-planning-mode`, else client.
+    (Iceberg)"""
     include_column_stats: bool | str
     """Keep the statistics of all columns in plans. Takes true or false. By default: false."""
     locality: bool | str

@@ -260,6 +260,14 @@ class ReadOptions(OptionSet):
         ICEBERG,
         unset="table property `read.delete-planning-mode`, else auto",
     )
+    scan_planning_mode: str | None = option(
+        "scan-planning-mode",
+        one_of("client", "server"),
+        "Who plans the scan of a table in a REST catalog: this process, or the catalog's server.",
+        PLANNING,
+        ICEBERG,
+        unset="what the catalog says of the table, else the catalog's property `scan-planning-mode`, else client",
+    )
     include_column_stats: bool = option(
         "include-column-stats", boolean, "Keep the statistics of all columns in plans.", PLANNING, default=False
     )

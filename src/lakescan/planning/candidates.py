@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.planning.file_table import FileTable, joined_tables
@@ -32,7 +33,7 @@ class Candidates:
         `exact` are the statistics of partition values, which may prove conjuncts that bounds cannot.
         """
         mask = might_match(predicate, table.stats, len(table))
-        kept = table.filter(mask)
+        kept = table if pc.all(mask).as_py() else table.filter(mask)
         exact = {i: stats.filter(mask) for i, stats in exact.items()}
         needed = needed_conjuncts(predicate, kept.stats, exact, len(kept))
         return Candidates(kept, needed, skipped_by_partition, len(table) - len(kept))

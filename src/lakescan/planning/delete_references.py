@@ -72,6 +72,8 @@ class DeleteReferences:
 
     def sums(self, values: np.ndarray | None) -> np.ndarray:
         """The sum of values of each file's deletes, given a value for each row of the delete table; None for ones."""
+        if not len(self.file) and not len(self.range_file):
+            return np.zeros(self.rows, dtype=np.int64)
         if values is None:
             by_number, by_range = None, self.stop - self.first
         else:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import empty_structs
 from lakescan.planning.column_stats import ColumnStats, joined_stats
 from lakescan.planning.delete_references import NUMBERS, RANGES, DeleteReferences
 
@@ -151,7 +152,7 @@ def _renumbered(table: FileTable, start: int) -> pa.Table:
 def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
     """Build a struct array of `rows` rows (a `partition` or `constants` column), which may have no members."""
     if not members:
-        return pa.array([{}] * rows, pa.struct([]))
+        return empty_structs(rows)
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 

@@ -7,6 +7,8 @@ matters are packed without looking back.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush, heappushpop
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,49 +35,88 @@ def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
 def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
     """Return the group number of each split; groups are numbered in the order in which they are closed.
 
-    One pass with at most `lookback` comparisons per split; bins too full for even the lightest split are not compared.
+    One pass, in which most splits are compared with one or two numbers: what the newest bin has left, and the most that
+    an older one may have. Bins too full for even the lightest split are not compared, only closed.
     Splits of one weight, as those of small files, fill one bin after the other.
     """
     lightest = int(weight.min(initial=limits.FILE_SIZE))
     if lightest > 0 and lookback > 0 and (weight == lightest).all():
         return np.arange(len(weight)) // max(1, target // lightest)
-    group: list[int] = []
-    room: list[int] = []  # remaining weight of each bin
-    open_bins: list[int] = []
-    usable: list[int] = []  # open bins with room for the lightest split
+    begins: list[int] = []  # the split that opened each bin; the next ones are in it, too, but for those that are moved
+    moved: list[int] = []  # splits that went to an older bin, and which
+    moved_to: list[int] = []
+    newest, left = -1, -1  # the newest bin, and the weight that it has left; -1 if it is closed already
+    older: list[int] = []  # open bins that the lightest split fits, in order, and what they have left
+    older_left: list[int] = []
+    most = -1  # no older bin has more left
+    full: list[tuple[int, int]] = []  # the other open bins, (left, bin) in a heap: the fullest first
     closed: list[int] = []
-    for each in weight.tolist():
-        for number in usable:
-            if room[number] >= each:
-                room[number] -= each
-                break
+    unopened = lookback
+    for split, each in enumerate(weight.tolist()):
+        if each <= most:
+            for room in older_left:
+                if room >= each:
+                    break
+            else:
+                room = -1
+                most = max(older_left) if older_left else -1
+            if room >= each:
+                place = older_left.index(room)  # the first that has so much left is the one that was found
+                moved.append(split)
+                moved_to.append(older[place])
+                if room - each >= lightest:
+                    older_left[place] = room - each
+                else:
+                    del older_left[place]
+                    heappush(full, (room - each, older.pop(place)))
+                continue
+        if each <= left:
+            left -= each
+            continue
+        if left >= lightest:
+            older.append(newest)
+            older_left.append(left)
+            if left > most:
+                most = left
+        elif newest >= 0:
+            heappush(full, (left, newest))
+        newest, left = len(begins), target - each
+        begins.append(split)
+        if unopened:
+            unopened -= 1
+        elif left < lightest:
+            closed.append(heappushpop(full, (left, newest))[1])
+            newest = left = -1
+        elif full:
+            closed.append(heappop(full)[1])
+        elif older and (least := min(older_left)) <= left:
+            place = older_left.index(least)
+            del older_left[place]
+            closed.append(older.pop(place))
         else:
-            number = len(room)
-            room.append(target - each)
-            open_bins.append(number)
-            usable.append(number)
-            if len(open_bins) > lookback:
-                fullest = min(open_bins, key=room.__getitem__)
-                open_bins.remove(fullest)
-                closed.append(fullest)
-                if fullest in usable:
-                    usable.remove(fullest)
-        if room[number] < lightest and number in usable:
-            usable.remove(number)
-        group.append(number)
-    order = np.empty(len(room), dtype=np.int64)
-    order[np.array(closed + open_bins, dtype=np.int64)] = np.arange(len(room))
-    result: np.ndarray = order[np.array(group, dtype=np.int64)]
+            closed.append(newest)
+            newest = left = -1
+    still_open = sorted([*older, *(number for _, number in full), *([newest] if newest >= 0 else [])])
+    order = np.empty(len(begins), dtype=np.int64)
+    order[np.array(closed + still_open, dtype=np.int64)] = np.arange(len(begins))
+    bins = _filled_in_turn(begins, len(weight))
+    bins[np.array(moved, dtype=np.int64)] = moved_to
+    result: np.ndarray = order[bins]
     return result
 
 
 def pack_in_order(weight: np.ndarray, target: int) -> np.ndarray:
     """Return the group number of each split: groups of consecutive splits, each filled before the next begins."""
-    group: list[int] = []
-    number, room = -1, -1
-    for each in weight.tolist():
-        if each > room:
-            number, room = number + 1, target
-        room -= each
-        group.append(number)
-    return np.array(group, dtype=np.int64)
+    begins: list[int] = []
+    left = -1
+    for split, each in enumerate(weight.tolist()):
+        if each > left:
+            begins.append(split)
+            left = target
+        left -= each
+    return _filled_in_turn(begins, len(weight))
+
+
+def _filled_in_turn(begins: list[int], splits: int) -> np.ndarray:
+    """The bin of each split if each bin has the splits from its first one to that of the next bin."""
+    return np.repeat(np.arange(len(begins)), np.diff([*begins, splits]))

@@ -42,6 +42,8 @@ def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int
 def residuals(predicate: Predicate, needed: np.ndarray) -> Residuals:
     """Return the residual of each file, given its bit mask of needed conjuncts."""
     parts = conjuncts(predicate)
+    if len(needed) and not needed.any():  # as without a filter
+        return Residuals((conjunction(parts[MOST_CONJUNCTS:]),), pa.array(np.zeros(len(needed), dtype=np.int32)))
     codes, index = np.unique(needed, return_inverse=True)
     always = parts[MOST_CONJUNCTS:]
     predicates = tuple(

@@ -1,8 +1,9 @@
-"""Splits: byte ranges of a file that are read independently, at recorded row group offsets, else by size.
+"""Splits: byte ranges of a file that are read independently, at recorded offsets of row groups, else by size.
 
-A split covers the bytes from `start` (inclusive) to `stop` (exclusive); a row group belongs to the split that contains
-its first byte. The first split of a file starts at 0 and the last one has no end, so that each row group is in exactly
-one split, even if the recorded file size is wrong.
+A split covers the bytes from `start` (inclusive) to `stop` (exclusive). A Parquet row group or an ORC stripe belongs to
+the split that contains its first byte, an Avro block to the one that contains the first byte of the sync marker before
+it. The first split of a file starts at 0 and the last one has no end, so that each of them is in exactly one split,
+even if the recorded file size is wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lakescan.planning.file_table import FileTable
 TARGET_SIZE = 128 * 2**20
 MIN_ADAPTIVE_SIZE = 16 * 2**20
 NO_END = 2**63 - 1
+_SPLITTABLE = pa.array(["parquet", "orc", "avro"])
 _FEW = 64  # splits allowed for a file with fewer rows than that
 
 SPLITS = pa.schema(
@@ -39,20 +41,22 @@ def adapted_size(total_size: int, parallelism: int, split_size: int) -> int:
 
 
 def split_files(table: FileTable, split_size: int) -> pa.Table:
-    """Return the splits of all files, in file order. Only Parquet files are split.
+    """Return the splits of all files, in file order. Files of other formats than Parquet, ORC and Avro stay whole.
 
     A file split by size has at most as many splits as rows (but `_FEW` are allowed), and at most `limits.SPLITS`,
     whatever its recorded size; the last split has no end.
     """
     split_size = min(split_size, limits.FILE_SIZE)
     size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
-    splittable = pc.equal(table.files["file_format"], "parquet").to_numpy()
+    splittable = pc.is_in(table.files["file_format"], value_set=_SPLITTABLE).to_numpy()
     offsets, first, count = _valid_offsets(table, size)
     by_offset = splittable & (count > 0)
     rows = pc.fill_null(table.files["record_count"], limits.SPLITS).to_numpy()
     most = np.where(rows < 0, limits.SPLITS, np.clip(rows, _FEW, limits.SPLITS))
     pieces = np.where(splittable, np.clip(-(-size // split_size), 1, most), 1)
     pieces = np.where(by_offset, count, pieces)
+    if (pieces == 1).all():
+        return _whole(size)
 
     file = np.repeat(np.arange(len(size)), pieces)
     ordinal = np.arange(len(file)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -73,6 +77,12 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
         },
         schema=SPLITS,
     )
+
+
+def _whole(size: np.ndarray) -> pa.Table:
+    """A split for each file."""
+    columns = [np.arange(len(size), dtype=np.int32), np.zeros(len(size), np.int64), np.full(len(size), NO_END), size]
+    return pa.table([*map(pa.array, columns)], schema=SPLITS)
 
 
 def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -160,9 +160,11 @@ class TaskGroups(Sequence[TaskGroup]):
 
     def __init__(self, table: FileTable, splits: pa.Table, group: np.ndarray) -> None:
         self._table = table
-        order = np.argsort(group, kind="stable")
-        self._splits = splits.take(pa.array(order))
-        self._bounds = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
+        if (np.diff(group) < 0).any():
+            order = np.argsort(group, kind="stable")
+            splits, group = splits.take(pa.array(order)), group[order]
+        self._splits = splits
+        self._bounds = np.searchsorted(group, np.arange(int(group.max(initial=-1)) + 2))
         self._latest: _Rows | None = None
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakescan.changes import Changes
 from lakescan.common.arrays import table_without_inner_offsets
+from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
 from lakescan.errors import (
     InvalidOption,
@@ -151,6 +152,7 @@ class Query:
 
         Raises:
             MissingDependency: Polars is not installed.
+            UnsupportedFeature: The process was forked after its parent has read with Polars, whose threads it lacks.
 
         Example:
             >>> query.to_polars()
@@ -159,6 +161,7 @@ class Query:
             import polars
         except ImportError as error:
             raise missing_dependency("polars", "frames", "to_polars") from error
+        check_threads("to_polars()")
         frame = polars.from_arrow(self.to_arrow())
         assert isinstance(frame, polars.DataFrame)
         return frame

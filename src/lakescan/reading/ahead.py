@@ -43,7 +43,8 @@ class SmallFilesAhead(Storage):
         with self._lock:
             for path, start, stop, length, residual in zip(*columns, strict=True):
                 is_whole = start == 0 and stop == NO_END
-                if is_whole and length <= _SMALL and context.residuals[residual] != FALSE and self.is_remote(path):
+                is_wanted = is_whole and length <= _SMALL and context.residuals[residual] != FALSE
+                if is_wanted and path not in self._coming and self.is_remote(path):
                     self._files[path] = length
             self._fetch()
 

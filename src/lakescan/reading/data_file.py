@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,7 +20,7 @@ _NAMES = {"orc": "ORC files", "avro": "Avro files"}
 
 
 class DataFile(Protocol):
-    """An open file of rows. Its chunks (row groups, stripes) are numbered in file order."""
+    """An open file of rows. Its chunks (row groups, stripes, bytes) are numbered in file order."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -28,13 +28,13 @@ class DataFile(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """The row count in the file's footer; None for a format without one."""
+        """The row count in the file's footer; of a format without one, None until the last row was read."""
 
-    def chunks(self, start: int, stop: int) -> list[int]:
+    def chunks(self, start: int, stop: int) -> Sequence[int]:
         """The chunks whose first byte is in [start, stop)."""
 
     def batches(
-        self, chunks: list[int], projection: Projection, batch_size: int
+        self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Read the projection's columns of those chunks; yield each batch with the file position of its first row."""
 

@@ -1,19 +1,22 @@
-"""ORC data and delete files. They are not split, since Arrow does not expose stripe offsets; read by stripe."""
+"""ORC data and delete files, read by stripe: Arrow decodes a stripe's columns as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from pyarrow import orc
 
 from lakescan.encryption import FileKey
 from lakescan.errors import CorruptData
+from lakescan.planning.split import NO_END
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField
+from lakescan.reading.orc_footer import Stripes, read_stripes
 from lakescan.reading.projection import Projection, only_read
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import open_stream
@@ -25,6 +28,7 @@ class OrcData:
     """An open ORC file; field ids are in the column attribute `iceberg.id`."""
 
     file: orc.ORCFile
+    handle: pa.NativeFile
     path: str
 
     @property
@@ -38,28 +42,47 @@ class OrcData:
         return int(self.file.nrows)
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """All stripes, if the range starts at byte 0; otherwise none."""
+        """The stripes whose first byte is in [start, stop). If it is not known where they begin, all are at byte 0.
+
+        The footer is only read again for a part of the file. Raises `CorruptData` if it is damaged.
+        """
+        if (start, stop) != (0, NO_END) and self._stripes is not None:
+            return self._stripes.within(start, stop)
         return list(range(self.file.nstripes)) if start == 0 else []
 
     def batches(
-        self, chunks: list[int], projection: Projection, batch_size: int
+        self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Batches of the projection's columns, each with the file position of its first row.
 
-        Raises `CorruptData` if a stripe cannot be decoded, or the row count differs from the footer's.
+        In memory is one stripe of these columns at a time. Raises `CorruptData` if a stripe cannot be decoded, or the
+        row count differs from the footer's.
         """
-        position = 0
+        is_whole = len(chunks) == self.file.nstripes
+        stripes = None if is_whole else self._stripes
+        end = 0
         for stripe in chunks:
+            position = end if stripes is None else int(stripes.first_rows[stripe])
             rows = self._read(stripe, projection.read)
+            end = position + rows.num_rows
+            if stripes is not None and end != stripes.first_rows[stripe + 1]:
+                expected = stripes.first_rows[stripe + 1] - position
+                raise self._miscounted(f"stripe {stripe} has {rows.num_rows:,} rows", expected)
             for start in range(0, rows.num_rows, batch_size):
-                batch = rows.slice(start, batch_size)
-                yield position, batch
-                position += batch.num_rows
-        if position != self.rows:
-            raise CorruptData(
-                f"{shown(self.path)}: its stripes have {position:,} rows, but its footer says {self.rows:,}. "
-                "The file is damaged: restore it, or write its rows again."
-            )
+                yield position + start, rows.slice(start, batch_size)
+        if is_whole and end != self.rows:
+            raise self._miscounted(f"its stripes have {end:,} rows", self.rows)
+
+    @cached_property
+    def _stripes(self) -> Stripes | None:
+        with decoding(self.path, "its footer"):
+            return read_stripes(self.handle, self.file, self.path)
+
+    def _miscounted(self, found: str, rows: int) -> CorruptData:
+        return CorruptData(
+            f"{shown(self.path)}: {found}, but its footer says {rows:,}. "
+            "The file is damaged: restore it, or write its rows again."
+        )
 
     def _read(self, stripe: int, fields: tuple[FileField, ...]) -> pa.RecordBatch:
         """Read columns of a stripe. Arrow takes a dot in a name for nesting, so such files are read in all columns."""
@@ -100,4 +123,4 @@ def open_orc(storage: Storage, path: str, key: FileKey | None = None) -> Iterato
     with open_stream(storage, path, key) as handle:
         with decoding(path, "its footer"):
             file = orc.ORCFile(handle)
-        yield OrcData(file, path)
+        yield OrcData(file, handle, path)

@@ -45,7 +45,8 @@ class FrameFile:
 
     def is_like(self, other: FrameFile) -> bool:
         """Whether another file is read together with this one."""
-        return self.columns == other.columns and self.schema.equals(other.schema)
+        same = all(_is_same(*pair) for pair in zip(self.columns, other.columns, strict=True))
+        return same and self.schema.equals(other.schema)
 
 
 def has_simple_columns(schema: Schema) -> bool:
@@ -106,6 +107,13 @@ def collected(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr
         return None
     is_whole = predicate is not None or frame.height == sum(file.rows for file in files)
     return frame if is_whole and frame.schema == pl.DataFrame(output.arrow().empty_table()).schema else None
+
+
+def _is_same(one: str | pa.Scalar, other: str | pa.Scalar) -> bool:
+    """Whether columns have one name or one constant; to Arrow, zeros of both signs are equal, and NaN is not."""
+    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar) and pa.types.is_floating(one.type):
+        return bool(one.type == other.type and str(one) == str(other))
+    return bool(one == other)
 
 
 def _is_simple(kind: pa.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -29,19 +29,19 @@ from lakescan.storage.faults import shown
 class TaskRows:
     """The rows of an open task, before deletes and residual.
 
-    `chunks` are the row groups, stripes or blocks to read, in file order; `fields` are the file's columns.
+    `chunks` are the row groups, stripes or bytes to read, in file order; `fields` are the file's columns.
     """
 
     data: DataFile
     task: FileScanTask
     context: ReadContext
     fields: tuple[FileField, ...]
-    chunks: list[int]
+    chunks: Sequence[int]
 
     def batches(
         self,
         columns: Schema,
-        chunks: list[int] | None = None,
+        chunks: Sequence[int] | None = None,
         *,
         encoded: bool = False,
         most_rows: int | None = None,
@@ -56,16 +56,14 @@ class TaskRows:
         if not chunks:
             return
         projection = resolve(self.fields, columns, self.context.matching, self.task.constants)
-        schema, end = columns.arrow(), 0
+        schema = columns.arrow()
         for first, batch in self.data.batches(chunks, projection, size):
-            end = first + batch.num_rows
             filled = [
                 metadata_values(field, array, self.task, first) if field.id in RESERVED_IDS else array
                 for field, array in zip(columns.fields, projection.apply(batch, encoded=encoded), strict=True)
             ]
             yield first, batch_of(filled, as_encoded(schema, filled) if encoded else schema, batch.num_rows)
-        if self.data.rows is None:
-            check_rows(self.task.path, end, self.task.record_count)
+        check_rows(self.task.path, self.data.rows, self.task.record_count)  # Avro: known if this was the file's end
 
 
 @contextmanager

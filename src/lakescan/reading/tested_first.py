@@ -7,7 +7,7 @@ a match are decoded, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,7 +124,7 @@ class TestedFirst:
             ]
             yield batch_of(arrays, as_encoded(self.columns.arrow(), arrays), part.num_rows)
 
-    def _together(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+    def _together(self, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows that are kept of row groups, all columns of which are read at once."""
         for start, batch in self.rows.batches(self.columns, groups, encoded=True):
             mask = self.keep(start, batch, self.columns)

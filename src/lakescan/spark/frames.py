@@ -78,12 +78,12 @@ def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, number
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         return read_planned(spark, scan, plan, paths)
-    lanes = choose_lanes(scan, plan)
+    lanes = choose_lanes(scan, plan, spark)
     _refuse(scan, lanes.reasons)
     native = pa.array(lanes.native)
     frames = []
     if lanes.native.any():
-        frames.append(native_frame(spark, scan, scan.plan_of(plan, native), paths))
+        frames.append(native_frame(spark, scan, scan.plan_of(plan, native), lanes.roots, paths))
     if not lanes.native.all() or not frames:
         others = plan.table.filter(pa.array(~lanes.native))
         rest = scan.in_few_groups().plan_table(others, parallelism=_parallelism(spark, scan))
@@ -101,7 +101,7 @@ def explained(scan: ScanSpec) -> str:
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
         return "\n".join([explained(spark_filter.rows), *conditions])
     plan = scan.plan()
-    lanes = choose_lanes(scan, plan)
+    lanes = choose_lanes(scan, plan, spark)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
     return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import given
 from lakescan.errors import missing_dependency
 from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
+from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_MOST_LISTED = 4096  # files of another filesystem than the local one
+_MOST_LISTED = 4096  # files of HDFS that the driver looks up
+_MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
 
 
@@ -108,19 +110,46 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
 def listing_here(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
     """Let the driver look up paths itself: from 33 paths on, Spark would run a job with a task per path.
 
-    The driver does so one after the other, 100,000 local files in 11 s; such a job took 75 s. Of other filesystems, it
-    looks up some thousand at most.
+    The driver does so one after the other, 100,000 local files in 11 s; such a job took 75 s. Of HDFS, it looks up some
+    thousand at most. In object stores, each file takes two round trips: a job looks them up, with as many tasks as run
+    at once.
     """
-    name = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-    before = conf(spark, name)
-    is_for_job = len(paths) > _MOST_LISTED and not all(path.startswith("file:") for path in paths)
-    if is_for_job or not try_set(spark, name, str(max(_MOST_LISTED, len(paths)))):
-        yield
-        return
+    settings = _listing(spark, paths)
+    before = {name: conf(spark, name) for name in settings}
+    changed = [name for name, value in settings.items() if try_set(spark, name, str(value))]
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
+        for name in changed:
+            if (old := before[name]) is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def _listing(spark: SparkSession, paths: Sequence[str]) -> Mapping[str, int]:
+    """The settings of a session by which it looks up these paths."""
+    threshold, tasks = (f"spark.sql.sources.parallelPartitionDiscovery.{each}" for each in ("threshold", "parallelism"))
+    if any(split_location(path)[0] not in ("file", "hdfs") for path in paths):
+        return {threshold: _MOST_IN_TURN, tasks: parallelism(spark)}
+    is_for_job = len(paths) > _MOST_LISTED and not all(path.startswith("file:") for path in paths)
+    return {} if is_for_job else {threshold: max(_MOST_LISTED, len(paths))}
+
+
+def hadoop_settings(spark: SparkSession) -> Mapping[str, str]:
+    """Hadoop's settings as far as the session's own tell; files of the cluster (`core-site.xml`) may set others.
+
+    They hold secrets. Those of the session itself (`fs.s3a.endpoint`) override those that Spark was started with
+    (`spark.hadoop.fs.s3a.endpoint`). Empty if the platform hides them.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        own: dict[str, str] = dict(spark.conf.getAll)
+    except PySparkException:
+        return {}
+    # In a classic session, settings of that name have no effect once Spark runs, although the session keeps them.
+    started = own if is_connect(spark) else dict(spark.sparkContext.getConf().getAll())
+    prefix = "spark.hadoop."
+    of_start = {name.removeprefix(prefix): each for name, each in started.items() if name.startswith(prefix)}
+    return {**of_start, **own}

@@ -7,7 +7,7 @@ are never percent-decoded here: Iceberg writes raw paths, and Delta's are decode
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from lakescan import limits
 from lakescan.encryption import KeyManager
 from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
+from lakescan.storage.credentials import Credential, Credentials, CredentialSource, check_not_signed_remotely
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, account_of
 from lakescan.storage.filesystems import connected as _filesystem
@@ -57,7 +58,8 @@ class Storage:
     `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
     creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
-    of the first location. Raises `InvalidOption` for unknown options.
+    of the first location. `credentials` are those that the catalog hands out for a while, which come before the
+    properties. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -66,6 +68,7 @@ class Storage:
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
+    credentials: Credentials | None = None
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -74,7 +77,7 @@ class Storage:
         if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:
             raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
-        self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
+        self._filesystems: dict[tuple[str, str, str | None], tuple[Credential | None, pafs.FileSystem]] = {}
         self.unwrapped_keys = None if self.key_manager is None else UnwrappedKeys(self.key_manager)
 
     @classmethod
@@ -87,6 +90,7 @@ class Storage:
             other.cache_folder,
             other.io_properties,
             other.azure_account,
+            other.credentials,
         )
         made._filesystems = other._filesystems
         return made
@@ -98,6 +102,7 @@ class Storage:
             "key_manager": self.key_manager,
             "io_properties": self.io_properties,
             "azure_account": self.azure_account,
+            "credentials": self.credentials,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -112,12 +117,31 @@ class Storage:
     @property
     def has_secrets(self) -> bool:
         """Whether there are settings that plans must not show."""
-        return bool(self.options or self.io_properties)
+        return bool(self.options or self.io_properties or self.credentials)
 
     @property
     def settings(self) -> StorageOptions:
         """What connections are made with: the options or, if there are none, the catalog's FileIO properties."""
         return self._settings if self.options else self._of_catalog
+
+    def settings_at(self, location: str) -> StorageOptions:
+        """What connections to a location are made with; raises `StorageError` if its credential cannot be renewed."""
+        if (credential := self._credential(location)) is None:
+            return self.settings
+        return StorageOptions.of({**self.io_properties, **credential.properties}, ignore_unknown=True)
+
+    def _credential(self, location: str) -> Credential | None:
+        """The catalog's credential for a location; None if there is none, or options were given."""
+        if self.credentials is None or self.options:
+            return None
+        return self.credentials.at(self.relocated(location))
+
+    def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
+        """Use more credentials of the catalog, which `source` renews."""
+        if self.credentials is None and credentials:
+            self.credentials = Credentials((), None)
+        if self.credentials is not None and credentials:
+            self.credentials.add(credentials, source)
 
     @property
     def all_options(self) -> StorageOptions:
@@ -147,23 +171,35 @@ class Storage:
         """The filesystem of a location, and its path there."""
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
-        if (scheme, authority) not in self._filesystems:
-            with storage_boundary("reached", location):
-                self._filesystems[scheme, authority] = self._connected(scheme, authority)
+        filesystem = self._connection(scheme, authority, location)
         if scheme == "file":
-            return self._filesystems[scheme, authority], os.path.abspath(path)
+            return filesystem, os.path.abspath(path)
         bucket = authority.partition("@")[0] if scheme == "abfs" else authority
         in_bucket = scheme in ("s3", "gcs", "abfs")
-        return self._filesystems[scheme, authority], (bucket + path) if in_bucket else path
+        return filesystem, (bucket + path) if in_bucket else path
 
-    def _connected(self, scheme: str, authority: str) -> pafs.FileSystem:
-        if scheme == "abfs":
+    def _connection(self, scheme: str, authority: str, location: str) -> pafs.FileSystem:
+        """The connection for a location, made anew once its credential is another one."""
+        credential = self._credential(location)
+        key = scheme, authority, None if credential is None else credential.prefix
+        known = self._filesystems.get(key)
+        if known is None or known[0] is not credential:
+            with storage_boundary("reached", location):
+                known = self._filesystems[key] = credential, self._connected(scheme, authority, credential)
+        return known[1]
+
+    def _connected(self, scheme: str, authority: str, credential: Credential | None) -> pafs.FileSystem:
+        if scheme == "abfs" and credential is None:
             self._check_account(authority)
-        if scheme == "file" or not self.io_properties or self.options:
+        more = {} if credential is None else credential.properties
+        if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
+        properties = {**self.io_properties, **more}
+        if scheme == "s3":
+            check_not_signed_remotely(properties)
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
-        return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)
+        return PyArrowFileIO(properties).fs_by_scheme(scheme, authority)
 
     def _check_account(self, authority: str) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
@@ -217,7 +253,8 @@ class Storage:
             return [each for each in locations if not self._is_removed(each)]
         from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
 
-        locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.all_options)
+        if self.credentials is None:
+            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.settings)
         if not locations:
             return []
         for location in locations:
@@ -371,13 +408,15 @@ class Storage:
             raise MissingFile(f"{self.relocated(missing[0])} is listed in the table's metadata but does not exist")
         return np.array([entry.size for entry in entries if entry is not None], dtype=np.int64)
 
-    def list(self, folder: str) -> Iterator[FileEntry]:
+    def list(self, folder: str, is_wanted: Callable[[str], bool] | None = None) -> Iterator[FileEntry]:
         """List the files directly in a folder, sorted by name; nothing if the folder does not exist.
 
+        With `is_wanted`, only files of wanted names: of others, no local file is looked at.
         Includes entries that have a file's name but are not files (a pipe, a folder `x.json`): reading them fails,
         whereas omitting them would silently read a table without them.
         """
-        for info in sorted(self._selected(folder, recursive=False), key=lambda i: i.base_name):
+        infos = self._selected(folder, recursive=False) if is_wanted is None else self._wanted(folder, is_wanted)
+        for info in sorted(infos, key=lambda i: i.base_name):
             if info.type == pafs.FileType.File or "." in info.base_name[1:]:
                 yield _entry(info, join(folder, info.base_name))
 
@@ -423,6 +462,15 @@ class Storage:
             # files in between take no memory
             return [join(folder, each.name) for each in all_ if each.is_dir(follow_symlinks=False)]
         return []
+
+    def _wanted(self, folder: str, is_wanted: Callable[[str], bool]) -> Sequence[pafs.FileInfo]:
+        filesystem, path = self.resolve(folder)
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            with storage_boundary("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
+                names = [name for name in os.listdir(path) if is_wanted(name)]
+                infos = filesystem.get_file_info([os.path.join(path, name) for name in names])
+                return [info for info in infos if info.type != pafs.FileType.NotFound]
+        return [info for info in self._selected(folder, recursive=False) if is_wanted(info.base_name)]
 
     def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)

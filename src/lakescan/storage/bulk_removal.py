@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,15 +11,13 @@ from typing import Any
 
 from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.object_clients import is_usable, may_mean_another_store, object_store
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.put_if_absent import object_store
 
 _LOG = logging.getLogger("lakescan")
 _FEW = 20  # for fewer files, requests of their own are as good
 # Keys that each client sends as they are: others are removed by the filesystem that has listed them.
 _PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
-# Where these are set, the two clients may mean different stores by a bucket's name.
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 _FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have refused bulk requests
 
 
@@ -30,7 +27,7 @@ def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], se
     `relocated` are the same locations where they are now.
     """
     endpoint = settings.endpoint("s3")
-    if len(locations) < _FEW or (endpoint is None and any(map(os.environ.get, _ENDPOINTS))):
+    if len(locations) < _FEW or may_mean_another_store(settings) or not is_usable():
         return list(locations)
     left, by_bucket = list[str](), defaultdict[str, list[tuple[str, str]]](list)
     for location, place in zip(locations, relocated, strict=True):
@@ -50,11 +47,12 @@ def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], se
 def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
     """Obstore's client of the bucket of a folder in S3, which repeats failed requests, and the folder's path in there.
 
-    None where the folder is not in S3, obstore is not installed, or the two clients may mean different stores.
+    None where the folder is not in S3, obstore is not installed or not to be used after a fork, or the two
+    clients may mean different stores.
     """
     scheme, bucket, path = split_location(storage.relocated(folder))
-    settings = storage.all_options
-    is_other = settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
+    settings = storage.settings
+    is_other = may_mean_another_store(settings) or not is_usable()
     if ALIASES.get(scheme, scheme) != "s3" or is_other or not _PLAIN.fullmatch(path.strip("/")):
         return None
     if importlib.util.find_spec("obstore") is None:

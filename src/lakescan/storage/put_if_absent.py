@@ -9,9 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from pyarrow import fs as pafs
@@ -20,13 +18,10 @@ from lakescan.errors import StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary, storage_error
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store
 
 # Errors of `os.link` that say that the filesystem has no hard links. EPERM is Linux's for FAT, and for some mounts.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-_CLIENT = {"timeout", "connect_timeout", "proxy_url", "allow_invalid_certificates"}
-_RETRIES = {"max_retries", "retry_timeout"}
-_OF_DELTALAKE = {"aws_s3_allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo_table_name"}
 _REFUSALS = ("PermissionDeniedError", "UnauthenticatedError")  # of object stores: nothing was made
 _SCHEMES = {"s3": "s3", "gcs": "gs", "abfs": "abfss"}
 
@@ -118,22 +113,31 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         import obstore
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
-    options = StorageOptions.of({**storage.io_properties, **storage.options}, ignore_unknown=True)
-    settings = options.delta_rs()
+    options = storage.settings
     if (endpoint := options.endpoint(scheme)) is not None and scheme != "s3":
         raise UnsupportedFeature(
             f"committing to {location} at the endpoint {endpoint}",
             f"Conditional puts to {_SCHEMES[scheme]}:// locations go to the cloud's own endpoint alone.",
         )
-    if settings.pop("aws_s3_locking_provider", None) or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
+    if storage.all_options.delta_rs().get("aws_s3_locking_provider") or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
             "lakescan commits by conditional puts, which writers with a lock table would overwrite: change all "
             "writers of the table to conditional puts, and unset aws_s3_locking_provider.",
         )
+    if scheme == "s3" and may_mean_another_store(options):
+        raise UnsupportedFeature(
+            f"committing to {location} with an endpoint in the environment that reading does not use",
+            "Unset AWS_ENDPOINT, AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_S3, or set s3.endpoint to one for both.",
+        )
+    if is_forked():
+        raise UnsupportedFeature(
+            f"committing to {location} in a forked process whose parent has sent requests with obstore",
+            "Its threads are gone after a fork. Start processes by spawn or forkserver, or fork before reading.",
+        )
     root = f"{_SCHEMES[scheme]}://{authority}"
     with storage_boundary("created", location, passing=UnsupportedFeature):
-        store = object_store(root, tuple(sorted(settings.items())))
+        store = object_store(root, tuple(sorted(options.delta_rs().items())))
         path = split_location(storage.relocated(location))[2].lstrip("/")
         if endpoint is not None:
             _probe(store, root, endpoint, path.rpartition("/")[0])
@@ -152,51 +156,6 @@ def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> boo
             raise NotCreated(str(storage_error("created", f"{root}/{path}", error))) from error
         raise
     return True
-
-
-@lru_cache(maxsize=32)
-def object_store(root: str, settings: tuple[tuple[str, str], ...], *, retries: int | None = 0) -> Any:
-    """Obstore's client of a bucket or container (`s3://bucket`); None: it repeats requests as often as it likes."""
-    from obstore.store import from_url
-
-    known = {name: value for name, value in settings if name not in _OF_DELTALAKE}
-    client: dict[str, Any] = {name: known.pop(name) for name in _CLIENT & known.keys()}
-    if known.pop("aws_allow_http", "false") == "true":
-        client["allow_http"] = True
-    if profile := known.pop("aws_profile", None):
-        known |= {f"aws_{name}": value for name, value in _of_profile(profile).items()}
-    known = {name: value for name, value in known.items() if name not in _RETRIES}
-    arguments: dict[str, Any] = {"config": known}
-    if retries is not None:
-        arguments["retry_config"] = {"max_retries": retries}
-    if client:
-        arguments["client_options"] = client
-    if root.startswith("s3") and (provider := _aws_credentials(known)) is not None:
-        arguments["credential_provider"] = provider
-    return from_url(root, **arguments)
-
-
-def _of_profile(name: str) -> dict[str, str]:
-    arguments = StorageOptions.of({"profile": name}).s3({})
-    names = {"access_key": "access_key_id", "secret_key": "secret_access_key"}
-    return {names.get(key, key): str(value) for key, value in arguments.items()}
-
-
-def _aws_credentials(settings: Mapping[str, str]) -> Any:
-    """boto3's credentials, where it is installed and neither settings nor the environment have keys.
-
-    obstore itself knows keys, web identities and the metadata services of AWS, but not AWS's configuration files.
-    """
-    is_known = {"aws_access_key_id", "aws_skip_signature", "aws_iam_role_arn"} & settings.keys()
-    if is_known or os.environ.get("AWS_ACCESS_KEY_ID"):
-        return None
-    try:
-        import boto3  # type: ignore[import-untyped]
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError:
-        return None
-    session = boto3.Session()
-    return None if session.get_credentials() is None else Boto3CredentialProvider(session)
 
 
 _PROBED: set[tuple[str, str]] = set()

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.object_clients import environment_of_clients, is_usable, may_mean_another_store, object_store
 
 if TYPE_CHECKING:
     from lakescan.storage import Storage
@@ -28,7 +29,6 @@ _LOG = logging.getLogger("lakescan")
 _PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
 # The settings that both clients have, and understand alike: with any other one, pyarrow reads.
 _COMMON = {"access_key", "secret_key", "session_token", "region", "endpoint_override", "anonymous", "aws_allow_http"}
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 _RETRIES = 3
 _PAGE = 1000  # names that S3 returns at once
 
@@ -103,24 +103,25 @@ def single_requests(storage: Storage, location: str) -> tuple[SingleRequests, st
     key = path.removeprefix("/")
     if ALIASES.get(scheme, scheme) != "s3" or not _PLAIN.fullmatch(key):
         return None
-    settings = {name: value for (store, name), value in storage.settings.values.items() if store == "s3"}
+    given = storage.settings_at(location)
+    settings = {name: value for (store, name), value in given.values.items() if store == "s3"}
     # Without keys, the clients look for them in different places, and may wait for a service that is not there.
     has_keys = "access_key" in settings or "anonymous" in settings or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
-    other_endpoint = storage.settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
-    if not settings.keys() <= _COMMON or not has_keys or other_endpoint:
+    if not settings.keys() <= _COMMON or not has_keys or may_mean_another_store(given) or not is_usable():
         return None
-    found = _bucket(bucket, tuple(sorted(storage.settings.delta_rs().items())))
+    found = _bucket(f"s3://{bucket}", tuple(sorted(given.delta_rs().items())), environment_of_clients())
     return (found, key) if found is not None and found.is_usable else None
 
 
 @lru_cache(maxsize=32)
-def _bucket(bucket: str, settings: tuple[tuple[str, str], ...]) -> SingleRequests | None:
+def _bucket(
+    root: str, settings: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]
+) -> SingleRequests | None:
+    """A bucket as `settings` and `environment` say, which is the process's own; None without obstore."""
     if importlib.util.find_spec("obstore") is None:
         return None
-    from lakescan.storage.put_if_absent import object_store
-
     try:
-        return SingleRequests(object_store(f"s3://{bucket}", settings, retries=_RETRIES))
+        return SingleRequests(object_store(root, settings, retries=_RETRIES))
     except Exception as error:  # whatever a client raises
-        _LOG.info("pyarrow reads from the bucket %s: %s", bucket, error)
+        _LOG.info("pyarrow reads from the bucket %s: %s", root, error)
         return None

@@ -20,6 +20,7 @@ from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import connection, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_changes import AddColumn, TableChange
@@ -45,6 +46,7 @@ from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.add_files import add_files
 from lakescan.iceberg.write.branches import with_branch
+from lakescan.iceberg.write.collector import check_not_collected
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
@@ -116,8 +118,11 @@ class IcebergTarget:
             options = staged_options(options, table.metadata.properties, str(identifier))
             table = with_branch(table, options.branch)
         if storage is None:
-            io_properties = of_storage({**catalog.properties, **table.io.properties})
-            storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))
+            storage = Storage(
+                io_properties=of_storage({**catalog.properties, **table.io.properties}),
+                key_manager=key_manager_of(identifier.catalog),
+                credentials=credentials_for(catalog, table),
+            )
         return IcebergTarget(identifier, options, storage, table, known)
 
     @property
@@ -264,15 +269,18 @@ class IcebergTarget:
     @property
     def snapshots(self) -> IcebergSnapshots:
         """Its branches, tags and snapshots."""
+        check_not_collected(self._table, "changing branches, tags or snapshots of")
         return IcebergSnapshots(self.identifier, self._table, self.opened, self.storage, self.retries)
 
     @property
     def metadata_files(self) -> IcebergMetadataFiles:
         """Its statistics, and copies of its metadata."""
+        check_not_collected(self._table, "writing statistics or metadata of")
         return IcebergMetadataFiles(self.identifier, self._table, self.opened, self.scan, self.retries)
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
+        check_not_collected(self._table, doing)
         if not self.opened.metadata.table_properties.owns_files:
             raise UnsupportedFeature(
                 f"{doing} {self.name}, whose gc.enabled is not true",
@@ -293,6 +301,7 @@ class IcebergTarget:
         files: Sequence[str] | None = None,
     ) -> Mapping[str, str]:
         """Add Parquet files of other writers in one append, to the branch main."""
+        check_not_collected(self._table, "adding files of others to")
         with translated(self.identifier):
             return add_files(
                 *(self._table, self.opened, folder, partitions, self.storage, self.retries),

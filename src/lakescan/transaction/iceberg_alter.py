@@ -20,7 +20,8 @@ from lakescan.iceberg.alter.draft import Draft, FilesHaveIds, NoNulls, NoRows, P
 from lakescan.iceberg.alter.publish import commit_draft, draft_of
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.outcomes import check_refusal, their_refusal
+from lakescan.iceberg.write.collector import redone_by
+from lakescan.iceberg.write.outcomes import Failed, check_refusal, their_refusal
 from lakescan.local.reader import default_readers
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import names_without_ids
@@ -49,11 +50,15 @@ def alter(
 
     attempts, name = Attempts(retries), ".".join(table.name())
     table = copy(table)
-    while True:
+
+    def attempt(table: Table, opened: IcebergTable) -> Failed | None:
         draft = altered(draft_of(table, opened.metadata), changes)
         check_proofs(draft, opened, storage)
-        with their_refusal():
-            failed = commit_draft(table, draft, storage)
+        return commit_draft(table, draft, storage)
+
+    while True:
+        with their_refusal(), redone_by(table, attempt):
+            failed = attempt(table, opened)
         if failed is None:
             return
         check_refusal(failed, name)

@@ -64,7 +64,7 @@ class IcebergFormat:
         """A scan of the table that the catalog names; refreshed by asking the catalog."""
         from lakescan.iceberg.table import IcebergTable
 
-        table = IcebergTable.of(InCatalog(name), storage, found.location)
+        table = IcebergTable.of(InCatalog(name, found.planning), storage, found.location)
         return ScanSpec(table, storage, str(name), options)
 
     def open_target(

@@ -99,7 +99,7 @@ def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOption
     _check_format(str(identifier), found, wanted)
     options.check_format(found.name)
     manager = None if entry.key_manager is None else named_key_manager(entry.key_manager)
-    storage = Storage(io_properties=entry.io_properties, key_manager=manager)
+    storage = Storage(io_properties=entry.io_properties, key_manager=manager, credentials=entry.credentials)
     return found.open_target(entry.location, identifier, options, storage)
 
 

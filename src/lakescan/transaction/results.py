@@ -49,6 +49,25 @@ class WriteResult(_Result):
 
 
 @dataclass(frozen=True, repr=False)
+class TransactionResult(_Result):
+    """What the commit of a transaction changed.
+
+    Attributes:
+        tables: The names of the changed tables in their catalog, in the order in which the transaction opened them.
+
+    Example:
+        >>> print(tx.commit())
+        2 tables changed: shop.orders, shop.stock
+    """
+
+    tables: tuple[str, ...]
+
+    def __str__(self) -> str:
+        changed = f"{_counted(len(self.tables), 'table')} changed: {', '.join(self.tables)}"
+        return changed if self.tables else "nothing changed"
+
+
+@dataclass(frozen=True, repr=False)
 class AlterResult(_Result):
     """What `Table.alter` changed.
 

@@ -18,6 +18,8 @@ from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
 _KEPT = 128 * 2**20  # bytes of rows buffered over all partitions
 _OPEN = 128  # maximum number of partitions with an open file
+_TOGETHER = 1 << 16  # rows that are split by partition at once: each partition in a batch costs microseconds
+_TOGETHER_BYTES = 32 * 2**20
 
 
 def new_write_id() -> str:
@@ -59,6 +61,9 @@ class PartitionedWriter:
             raise UnsupportedFeature(f"writing to {writes.data_folder}, which has no columns for data files")
         self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
         self._leaves = leaves_of([writes.schema.fields[place] for place in self._places])
+        self._is_split = bool(writes.partition_names) and writes.is_fanned_out
+        self._unsplit: list[pa.RecordBatch] = []
+        self._unsplit_rows = self._unsplit_bytes = 0
         self._open: dict[Key, PartitionWriter] = {}  # in order of use, the latest last
         self._done: list[WrittenFile] = []
         self._locations: list[str] = []
@@ -70,7 +75,26 @@ class PartitionedWriter:
         if self._fit is None or self._fit[0] != batch.schema:
             self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema)
         for rows in self._fit[1].pieces(batch):
-            self._write_fitted(rows)
+            if self._is_split:
+                self._collect(rows)
+            else:
+                self._write_fitted(rows)
+
+    def _collect(self, rows: pa.RecordBatch) -> None:
+        """Hold rows back until there are enough to split: Spark's batches have 10,000 rows or fewer."""
+        self._unsplit.append(rows)
+        self._unsplit_rows += rows.num_rows
+        self._unsplit_bytes += rows.nbytes
+        if self._unsplit_rows >= _TOGETHER or self._unsplit_bytes >= _TOGETHER_BYTES:
+            self._split()
+
+    def _split(self) -> None:
+        batches, self._unsplit, self._unsplit_rows, self._unsplit_bytes = self._unsplit, [], 0, 0
+        if len(batches) == 1:
+            self._write_fitted(batches[0])
+        elif batches:
+            for rows in pa.Table.from_batches(batches).combine_chunks().to_batches():
+                self._write_fitted(rows)
 
     def _write_fitted(self, rows: pa.RecordBatch) -> None:
         in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
@@ -81,6 +105,7 @@ class PartitionedWriter:
 
     def close(self) -> list[WrittenFile]:
         """Finish all files, and return them."""
+        self._split()
         for writer in self._open.values():
             self._done += writer.close()
         return self._done

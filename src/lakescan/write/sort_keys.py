@@ -35,6 +35,15 @@ class SortKey:
         """The rank of each row's key among the rows; see `ranks_of`."""
         return ranks_of(self.values(rows), descending=self.descending, nulls_first=self.nulls_first)
 
+    def places(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
+        """The places of rows in the order of the key; rows with equal keys stay in their order."""
+        values = self.values(rows)
+        if pa.types.is_floating(values.type):
+            values = _as_integers(values)
+        order, nulls = "descending" if self.descending else "ascending", "at_start" if self.nulls_first else "at_end"
+        places: np.ndarray = pc.array_sort_indices(values, order, null_placement=nulls).to_numpy()
+        return places
+
 
 def ranks_of(values: pa.Array, *, descending: bool = False, nulls_first: bool = True) -> np.ndarray:
     """The dense rank of each value: equal values have the same rank.
@@ -76,6 +85,8 @@ def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]
 
 def sorting(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.ndarray:
     """The places of rows in the order of the keys; rows with equal keys stay in their order."""
+    if len(keys) == 1:  # in half of the time of ranks
+        return keys[0].places(rows)
     result: np.ndarray = np.lexsort([key.ranks(rows) for key in reversed(keys)])
     return result
 

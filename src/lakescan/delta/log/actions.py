@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import empty_structs
 from lakescan.delta.log.action_checks import (
     Where,
     check_descriptors,
@@ -175,7 +176,7 @@ class ActionReader:
             else:
                 members.append(pc.struct_field(values, name).cast(pa.string()))
         if not members:
-            return pa.array([{}] * len(actions), pa.struct([]))
+            return empty_structs(len(actions))
         return pa.StructArray.from_arrays(members, names=list(self.partition_columns))
 
     def _empty(self) -> pa.Table:

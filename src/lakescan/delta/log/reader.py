@@ -26,6 +26,7 @@ from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, shown
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import changed_files, without_changes
 from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.delta.scan.statistics import with_record_counts
 from lakescan.errors import CorruptMetadata
 from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.planning.candidates import Candidates
@@ -177,8 +178,9 @@ class LogReader:
         metrics: ScanMetrics,
         executor: PlanningExecutor = LOCAL,
     ) -> pa.Table:
-        """The live files of a version (see `replay.live_files`); `partition_columns` are physical names.
+        """The live files of a version (see `replay.live_files`), with the column `record_count`.
 
+        `partition_columns` are physical names.
         Of a version that continues the newest one known, only the commits after it are read.
         """
         reader = ActionReader(self.storage, partition_columns)
@@ -186,10 +188,12 @@ class LogReader:
         known = LIVE_FILES.find(key)
         new = None if known is None else commits_after(known.segment, segment, self.storage)
         if known is None or new is None:
-            files = self._live_files(segment, reader, metrics, executor)
+            files = with_record_counts(self._live_files(segment, reader, metrics, executor))
         else:
             parts = executor.map(partial(read_piece, reader), [LogPiece(commits=batch) for batch in batches(new)])
-            files = continued(known.files, [reader.commits(()), *parts], self._location)
+            files = continued(
+                known.files, [with_record_counts(each) for each in (reader.commits(()), *parts)], self._location
+            )
             metrics.total_data_manifests = len(segment.commits) + len(segment.parts)
             metrics.scanned_data_manifests = len(new)
         size = pc.sum(files["size"]).as_py() or 0

@@ -36,7 +36,9 @@ class RememberingStorage(Storage):
         if offset or length is not None or not self.is_remote(location):
             return super().read(location, offset, length, size=size)
         data = self._contents.get(location)
-        return self._remember(location, super().read(location, size=size)) if data is None else data
+        if data is None or size not in (None, len(data)):  # of another size: the log of another table is there now
+            data = self._remember(location, super().read(location, size=size))
+        return data
 
     @contextmanager
     def open(self, location: str) -> Iterator[pa.NativeFile]:
@@ -52,7 +54,8 @@ class RememberingStorage(Storage):
 
     def _remember(self, location: str, data: bytes) -> bytes:
         with self._lock:
-            if self._bytes + len(data) <= _MOST_BYTES and location not in self._contents:
+            more = len(data) - len(self._contents.get(location, b""))
+            if self._bytes + more <= _MOST_BYTES:
                 self._contents[location] = data
-                self._bytes += len(data)
+                self._bytes += more
         return data

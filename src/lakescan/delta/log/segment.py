@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakescan.common.cache import ENTRY, Kind
 from lakescan.delta.log.json_checksum import has_right_checksum
@@ -185,12 +186,17 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
 
 def _listed_from(location: str, start: int, storage: Storage, most: int | None) -> list[LogFile] | None:
     """The commits from a version on, by listing the log from its name on; None if the store cannot."""
+    last = f"{start:020d}."
     try:
-        pages = storage.names_after(join(location, LOG_FOLDER), f"{start:020d}.")
+        pages = storage.names_after(join(location, LOG_FOLDER), last)
         if pages is None:
             return None
         commits: list[LogFile] = []
         for page in filter(None, pages):
+            names = [last, *(entry.name for entry in page)]
+            if any(name >= following for name, following in pairwise(names)):
+                return None  # some stores list from the first name on, or in no order
+            last = names[-1]
             matches = ((entry, _COMMIT.fullmatch(entry.name)) for entry in page)
             commits += [LogFile(int(match[1]), entry) for entry, match in matches if match]
             if (most is not None and len(commits) > most) or not page[-1].name[:1].isdigit():

@@ -16,7 +16,7 @@ from lakescan.delta.log.kept_rows import kept_rows
 from lakescan.delta.log.replay import place
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.delta.scan.partition_values import typed_values
-from lakescan.delta.scan.statistics import FileStats
+from lakescan.delta.scan.statistics import FileStats, parsed_stats
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.formats.increments import by_lower_bound
 from lakescan.planning.candidates import Candidates
@@ -72,11 +72,9 @@ class ScanFiles:
         return actions.take(by_lower_bound(stats.get(field_id, ColumnStats()).lower, actions.num_rows))
 
     def _stats(self, actions: pa.Table, exact: set[int]) -> FileStats:
-        parsed = actions["stats_parsed"].combine_chunks() if "stats_parsed" in actions.column_names else None
-        if parsed is not None and not pa.types.is_struct(parsed.type):
-            parsed = None
+        counts = actions["record_count"].combine_chunks() if "record_count" in actions.column_names else None
         known = [f for i, f in self.columns.items() if i not in exact and i not in self.sometimes]
-        return FileStats(actions["stats"], parsed, self.schema, known)
+        return FileStats(actions["stats"], parsed_stats(actions), self.schema, known, counts)
 
     def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:
         """The delete table, and for each file the list of its rows in that table."""

@@ -44,20 +44,29 @@ _PARSERS = 8
 
 
 class FileStats:
-    """The statistics of many files, in the order of their file actions."""
+    """The statistics of many files, in the order of their file actions.
+
+    With `counts`, the number of rows of each file is known already.
+    """
 
     def __init__(
-        self, stats: pa.ChunkedArray, parsed: pa.StructArray | None, schema: Schema, fields: Iterable[t.Field]
+        self,
+        stats: pa.ChunkedArray,
+        parsed: pa.StructArray | None,
+        schema: Schema,
+        fields: Iterable[t.Field],
+        counts: pa.Array | None = None,
     ) -> None:
         self._schema = schema
         self._parsed = parsed
         self._fields = {f.id: f for f in fields}
         self._paths = {f.id: schema.physical_path(f) for f in self._fields.values()}
-        self._json = self._parse(stats)
+        self._counts = counts
+        self._json = self._parse(stats.slice(0, 0) if counts is not None and not self._fields else stats)
 
     def record_counts(self) -> pa.Array:
         """The number of rows of each file, including deleted ones; null if not recorded."""
-        return self._pick(("numRecords",), pa.int64())
+        return self._pick(("numRecords",), pa.int64()) if self._counts is None else self._counts
 
     def columns(self) -> dict[int, ColumnStats]:
         """Statistics by field id."""
@@ -128,6 +137,20 @@ class FileStats:
         if nulls:
             members.append(pa.field("nullCount", _nested(nulls)))
         return pa.schema(members)
+
+
+def with_record_counts(actions: pa.Table) -> pa.Table:
+    """File actions with the column `record_count`: the number of rows of each file; null if not recorded."""
+    counts = FileStats(actions["stats"], parsed_stats(actions), Schema(()), ()).record_counts()
+    return actions.append_column("record_count", counts)
+
+
+def parsed_stats(actions: pa.Table) -> pa.StructArray | None:
+    """The column `stats_parsed` of file actions, if there is one."""
+    if "stats_parsed" not in actions.column_names:
+        return None
+    parsed = actions["stats_parsed"].combine_chunks()
+    return parsed if pa.types.is_struct(parsed.type) else None
 
 
 def _leading_counts(stats: pa.Array) -> pa.Array | None:

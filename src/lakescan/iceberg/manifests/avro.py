@@ -7,9 +7,7 @@ by record. A test compares the two decoders on every available manifest.
 
 from __future__ import annotations
 
-import functools
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +16,10 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
+from lakescan.common.arrays import empty_structs
 from lakescan.errors import CorruptMetadata, LakescanError, NotEnoughMemory, UnsupportedFeature
-from lakescan.iceberg.manifests.avro_container import Container, as_one_file
+from lakescan.iceberg.manifests.avro_container import Container
+from lakescan.reading.avro.columnar import columnar_decoder, decoded_columns
 from lakescan.reading.avro.records import arrow_field, column, field_of_type, only_type
 from lakescan.storage.faults import shown, told
 
@@ -27,16 +27,6 @@ FILE = "lakescan.file"  # the column with the number of each row's file
 _MANY_ROWS = 500  # with fewer rows, fastavro is done before the columnar decoder is imported
 _FILE_ROWS = 32  # the cost of opening a file in fastavro, as a number of rows
 _BATCH_ROWS = 4096
-
-
-@functools.cache
-def columnar_decoder() -> Any:
-    """The module `polars_avro`; None if the extra `fast` is not installed."""
-    try:
-        import polars_avro
-    except ImportError:
-        return None
-    return polars_avro
 
 
 def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: bool | None = None) -> pa.Table:
@@ -90,32 +80,18 @@ def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapp
     """Decode files of one schema with the columnar decoder; None if it cannot."""
     schema = _without_empty_records(full)
     inlined, columns = _inlined(schema, names)
-    header = json.dumps(inlined).encode()
     wanted = [name for members in columns.values() for name, _ in members]
+    records = [block for file in files for block in file.blocks]
     try:
-        decoded = _decoded(io.BytesIO(as_one_file(files, header)), wanted)
+        decoded = pa.Table.from_batches(
+            decoded_columns(inlined, sum(f.rows for f in files), records, wanted, _BATCH_ROWS)
+        )
         assembled = [_assembled(decoded, f, columns[f["name"]], names) for f in _pruned(schema, names)["fields"]]
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+    except (MemoryError, KeyboardInterrupt):
         raise
-    except BaseException:  # includes Rust panics; fastavro then either reads the file or reports what is wrong with it
+    except Exception:  # fastavro then either reads the file or reports what is wrong with it
         return None
     return pa.Table.from_arrays([array for array, _ in assembled], schema=pa.schema([field for _, field in assembled]))
-
-
-def _decoded(file: io.BytesIO, columns: list[str]) -> pa.Table:
-    """Top-level columns of a file, directly from the decoder's own batches.
-
-    The batches are not public API. The public function builds a Polars frame from them, which takes half as long again;
-    it is the fallback for versions of polars-avro without these internals.
-    """
-    try:
-        from polars_avro._avro_rs import AvroSource
-        from polars_avro._source import seekable_factory
-    except ImportError:
-        return columnar_decoder().read_avro([file], columns=columns, rechunk=False).to_arrow()
-    source = AvroSource([seekable_factory(file)], strict=False, utf8_view=False)
-    batches = [pa.record_batch(batch) for batch in source.batch_iter(_BATCH_ROWS, columns)]
-    return pa.Table.from_batches(batches).select(columns)
 
 
 _Members = list[tuple[str, Mapping[str, Any]]]
@@ -193,7 +169,7 @@ def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, 
         members.append(member)
         fields.append(field_of_type(each, member.type, names))
     if not members:
-        return pa.array([{}] * sum(map(len, chunks)), pa.struct([]))
+        return empty_structs(sum(map(len, chunks)))
     has_null = any(c.null_count for c in chunks)
     mask = pa.concat_arrays([c.is_null() for c in chunks]) if has_null else None
     return pa.StructArray.from_arrays(members, fields=fields, mask=mask)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, LimitExceeded
@@ -39,12 +39,6 @@ class Container:
     body: int
 
     @property
-    def as_block(self) -> list[bytes]:
-        """These records as one block of a file; nothing if there are none."""
-        size = sum(map(len, self.blocks))
-        return [encoded_number(self.rows), encoded_number(size), *self.blocks, bytes(_SYNC)] if self.rows else []
-
-    @property
     def records(self) -> bytes:
         """The bytes of all records, concatenated."""
         return b"".join(self.blocks)
@@ -53,15 +47,6 @@ class Container:
     def schema(self) -> bytes:
         """The writer's schema, as JSON text."""
         return self.metadata["avro.schema"]
-
-
-def as_one_file(files: Sequence[Container], schema: bytes) -> bytes:
-    """The records of files in one, a block for each, under another schema that describes the same bytes.
-
-    A decoder parses the schema once, which takes longer than decoding a small manifest.
-    """
-    header = [MAGIC, b"\x02", encoded_bytes(b"avro.schema"), encoded_bytes(schema), b"\x00", bytes(_SYNC)]
-    return b"".join(chain(header, *(file.as_block for file in files)))
 
 
 def of_one_schema(files: Sequence[Container]) -> list[list[int]]:

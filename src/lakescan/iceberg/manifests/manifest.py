@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import limits
+from lakescan.common.arrays import empty_structs
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import Container, of_one_schema, open_container
 from lakescan.iceberg.manifests.codes import DELETED, EXISTING
@@ -239,7 +240,7 @@ def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> p
         else:
             members.append(as_partition_type(partition.field(index), kind))
     if not members:
-        return pa.array([{}] * rows, pa.struct([]))
+        return empty_structs(rows)
     return pa.StructArray.from_arrays(members, names=[str(f.id) for f in spec.fields])
 
 

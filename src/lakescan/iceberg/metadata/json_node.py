@@ -98,6 +98,10 @@ class Node:
         for number, each in enumerate(self.items(name, default)):
             yield Node.of(each, self.source, f"{self._at(name)}[{number}]")
 
+    def element(self, name: str, number: int) -> Node:
+        """One node of a list of objects."""
+        return Node.of(self.items(name)[number], self.source, f"{self._at(name)}[{number}]")
+
     def members(self, name: str) -> dict[str, Any]:
         """The members of an object; empty if it is missing."""
         value = self._get(name, None)

@@ -43,13 +43,17 @@ def current_metadata(location: str, storage: Storage) -> str:
     Raises `NotATable` if the folder has no metadata file.
     """
     folder = join(location, "metadata")
-    files = {entry.name: entry for entry in storage.list(folder)}
+    files = {entry.name: entry for entry in storage.list(folder, _is_wanted)}
     candidates = {name: int(match[1]) for name in files if (match := _METADATA.fullmatch(name))}
     if not candidates:
         raise NotATable(f"{location} is not an Iceberg table: {folder} has no *.metadata.json")
     newest = max(candidates, key=lambda name: (candidates[name], _modified(files[name])))
     hinted = _hinted(join(folder, HINT), candidates, storage) if HINT in files else None
     return join(folder, hinted or newest)
+
+
+def _is_wanted(name: str) -> bool:
+    return name == HINT or _METADATA.fullmatch(name) is not None
 
 
 def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | None:

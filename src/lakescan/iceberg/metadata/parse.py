@@ -7,6 +7,7 @@ statistics lists are tolerated: reading the current state does not need them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from lakescan.common.schema import Schema
@@ -15,7 +16,8 @@ from lakescan.errors import CorruptMetadata, NotATable
 from lakescan.iceberg.metadata.document import read_document
 from lakescan.iceberg.metadata.encryption_keys import parse_encryption_keys
 from lakescan.iceberg.metadata.format_versions import FormatVersion, known_version
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node
+from lakescan.iceberg.metadata.json_node import INT_MAX, LONG_MAX, Node
+from lakescan.iceberg.metadata.known_snapshots import snapshots_of
 from lakescan.iceberg.metadata.partition_spec import PartitionSpecs, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order
@@ -55,7 +57,7 @@ class _Parser:
         schemas, current_schema = self._schemas()
         specs, default_spec = self._specs(schemas, current_schema)
         self.keys = parse_encryption_keys(node)
-        snapshots = self._by_id(map(self._snapshot, node.children("snapshots", [])), "snapshots")
+        snapshots = self._by_id(snapshots_of(node, self.version.number, self._snapshot), "snapshots")
         current = self._current(snapshots)
         faults: dict[str, CorruptMetadata] = {}
         return TableMetadata(
@@ -69,7 +71,7 @@ class _Parser:
             properties=node.texts("properties"),
             snapshots=snapshots,
             current_snapshot_id=current,
-            snapshot_log=self._log("snapshot-log", _snapshot_logged, faults),
+            snapshot_log=self._snapshot_log(faults),
             refs=self._refs(current, snapshots),
             last_updated_ms=node.integer("last-updated-ms", 0, least=_FIRST_MS, most=_LAST_MS),
             metadata_log=self._log("metadata-log", _metadata_logged, faults),
@@ -161,7 +163,7 @@ class _Parser:
 
     def _last_logged(self) -> int | None:
         """The last snapshot in the log: writers clear the log when a table loses its current snapshot."""
-        log = self._log("snapshot-log", _snapshot_logged, {})
+        log = self._snapshot_log({})
         return log[-1][1] if log else None
 
     def _refs(self, current: int | None, snapshots: Mapping[int, IcebergSnapshot]) -> dict[str, Reference]:
@@ -187,6 +189,16 @@ class _Parser:
         retention = {each: node.integer(each) for each in names if node.has(each)}
         return Reference(node.integer("snapshot-id", least=_LEAST), kind, retention)
 
+    def _snapshot_log(self, faults: dict[str, CorruptMetadata]) -> tuple[tuple[int, int], ...]:
+        """The snapshot log: as long as there are snapshots, so plain entries are not taken apart one by one."""
+        entries = self.node.value.get("snapshot-log")
+        with suppress(KeyError, TypeError):
+            if isinstance(entries, list):
+                pairs = tuple((each["timestamp-ms"], each["snapshot-id"]) for each in entries)
+                if all(type(at) is type(i) is int and _is_time(at) and _LEAST <= i <= LONG_MAX for at, i in pairs):
+                    return pairs
+        return self._log("snapshot-log", _snapshot_logged, faults)
+
     def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[Any, ...]:
         """A log or a list of statistics files; if it is damaged, empty, with the error in `faults`."""
         try:
@@ -194,6 +206,10 @@ class _Parser:
         except CorruptMetadata as error:
             faults[name] = error
             return ()
+
+
+def _is_time(timestamp_ms: int) -> bool:
+    return _FIRST_MS <= timestamp_ms <= _LAST_MS
 
 
 def _snapshot_logged(node: Node) -> tuple[int, int]:

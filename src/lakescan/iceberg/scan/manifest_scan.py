@@ -6,7 +6,7 @@ that survive pruning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.cache import Kind
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, understood
-from lakescan.iceberg.manifests.batches import read_batch
+from lakescan.iceberg.manifests.batches import batch_key, read_batch
 from lakescan.iceberg.manifests.bounds import column_stats, has_exact_bounds
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
 from lakescan.iceberg.manifests.manifest_checks import known_ages
@@ -55,6 +56,14 @@ class ScannedFiles:
     names: FileNames | None = None
 
 
+def _size_of(scanned: ScannedFiles) -> int:
+    matching = 0 if scanned.matching is None else scanned.matching.nbytes
+    return int(scanned.candidates.table.files.nbytes + matching)
+
+
+_SCANNED: Kind[ScannedFiles] = Kind("files of manifests", _size_of)
+
+
 @dataclass(frozen=True)
 class ScannedDeletes:
     """The delete files from a batch of manifests, and how many more were ruled out by their partitions."""
@@ -88,12 +97,40 @@ class ManifestScan:
 
     def data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
         """The data files of manifests that share one partition spec."""
+        if not self._takes_all:
+            return self._data_files(manifests)
+        return _SCANNED.get(self._key(manifests), lambda: self._data_files(manifests))
+
+    def known_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles | None:
+        """What `data_files` returns, if that is cached."""
+        return _SCANNED.find(self._key(manifests)) if self._takes_all else None
+
+    @property
+    def _takes_all(self) -> bool:
+        """Whether all live files are wanted, without statistics: the same each time, and small."""
+        is_plain = self.changed_by is None and not self.removed and not self.with_keys
+        return is_plain and self.predicate == TRUE and not self.columns
+
+    def _key(self, manifests: Sequence[ManifestFile]) -> Hashable:
+        """Everything that the files of a scan that takes all depend on."""
+        spec = self.specs[manifests[0].partition_spec_id]
+        columns = [self.schema.by_id.get(each.source_id) for each in spec.fields]
+        sources = tuple(None if each is None else (each.id, each.type) for each in columns)
+        names = tuple(self.partition_names.get(each.id) for each in spec.fields)
+        guarded = self.is_encrypted and self.storage.key_manager is None
+        return (batch_key(manifests, spec, self.storage, False), sources, names, guarded, self.with_deletes)
+
+    def _data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
         spec = self.specs[manifests[0].partition_spec_id]
         with_stats = bool(self.columns) or self.with_keys
         files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
         if self.changed_by is not None:
             files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by, pa.int64())))
-        files = _with_ages(files, manifests, needed=self.with_deletes)
+        candidates, left = self.pruned(_with_ages(files, manifests, needed=self.with_deletes), spec)
+        return ScannedFiles(candidates, self._matching(left))
+
+    def pruned(self, files: pa.Table, spec: PartitionSpec) -> tuple[Candidates, pa.Table]:
+        """The entries of data files that partitions and statistics do not rule out, and their rows of `files`."""
         kept, by_partition, skipped = self._in_partitions(spec, files)
         self._check_keys(kept)
         stats = self._stats(kept, by_partition)
@@ -103,7 +140,7 @@ class ManifestScan:
         by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
         needed = needed_conjuncts(self.predicate, stats, by_partition, left.num_rows)
         table = self._file_table(left, spec, stats)
-        return ScannedFiles(Candidates(table, needed, skipped, kept.num_rows - left.num_rows), self._matching(left))
+        return Candidates(table, needed, skipped, kept.num_rows - left.num_rows), left
 
     def delete_files(self, manifests: Sequence[ManifestFile]) -> ScannedDeletes:
         """The delete files of manifests that share one spec, without those whose partitions the filter rules out."""

@@ -117,8 +117,17 @@ class ScanFiles:
             changed_by=changed_by,
             removed=removed,
         )
-        files = self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept))
+        files = self._files(scan, kept)
         yield from self._named(files) if any(index.by_position for index in indexes) else files
+
+    def _files(self, scan: ManifestScan, manifests: pa.Table) -> Iterator[ScannedFiles]:
+        """The data files of manifests, of which the executor reads those that are not cached."""
+        batches = batches_of(manifests)
+        known = [scan.known_files(each) for each in batches]
+        unknown = [batch for batch, files in zip(batches, known, strict=True) if files is None]
+        read = self._executor(self._request.data_mode, manifests).map(scan.data_files, unknown)
+        for files in known:
+            yield next(read) if files is None else files
 
     def _named(self, scanned: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
         """The files with the names by which deletes find them, shared by all files of one group."""

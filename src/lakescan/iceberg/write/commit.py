@@ -30,6 +30,7 @@ from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata, ancestors
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.collector import redone_by
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.outcomes import Failed, check_refusal, loaded, their_refusal
 from lakescan.storage.removal import discard
@@ -286,18 +287,36 @@ class IcebergCommit:
                 check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
             return self._publish(table, now, SnapshotProducer(base, storage, done, found, self._summary, rebase))
 
-        self._retried(attempt, retries)
+        self._retried(attempt, retries, fits_any=validation is None and self.adds is None)
 
-    def _retried(self, attempt: Callable[[Table, IcebergTable], Failed | None], retries: RetryPolicy) -> None:
+    def _retried(
+        self,
+        attempt: Callable[[Table, IcebergTable], Failed | None],
+        retries: RetryPolicy,
+        *,
+        fits_any: bool = False,
+    ) -> None:
+        def redo(table: Table, now: IcebergTable) -> None:
+            self._check_epoch(now)
+            if (failed := attempt(table, now)) is not None:
+                raise failed.error
+
         policy = self.opened.metadata.table_properties.retry_policy(retries)
         attempts, table, now = Attempts(policy), copy(self.table), self.opened
-        while (failed := attempt(table, now)) is not None:
-            if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
-                raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
+        while True:
+            with redone_by(table, redo, fits_any=fits_any):
+                failed = attempt(table, now)
+            if failed is None:
+                return
+            self._check_epoch(failed.now)
             if self.adds is not None:
                 check_refusal(failed, self._where)
             attempts.again(self._where, failed.error)
             table, now = failed.table, failed.now
+
+    def _check_epoch(self, now: IcebergTable) -> None:
+        if self.epoch is not None and has_epoch(now, self.branch, *self.epoch):
+            raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
 
     def _base(self, table: Table, now: IcebergTable) -> CommitBase:
         if self.branch != MAIN:

@@ -11,6 +11,7 @@ from lakescan.common.retries import outcome_of
 from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.metadata.write import check_metadata_writes
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.collector import Collector
 from lakescan.iceberg.write.old_metadata import remove_old_metadata
 from lakescan.storage import Storage
 
@@ -45,13 +46,20 @@ def commit(
     `CommitStateUnknown` if the outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`,
     and `InvalidOption` for a property that says wrongly how to write metadata.
     """
+    from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
 
     if not updates:
         return None
     check_metadata_writes(table)
+    same = AssertTableUUID(uuid=table.metadata.table_uuid)
+    if isinstance(table.catalog, Collector):
+        try:
+            table.catalog.collect(table, (*requirements, same), updates, lambda now: is_made(now) or was_made(now))
+        except CommitFailedException as error:
+            return Failed(error, *loaded(table, storage))
+        return None
     try:
-        same = AssertTableUUID(uuid=table.metadata.table_uuid)
         made = table.catalog.commit_table(table, (*requirements, same), updates)
     except Exception as error:
         return _looked_up(table, error, storage, is_made, was_made)

@@ -7,6 +7,7 @@ import lzma
 import zlib
 from collections.abc import Callable
 
+import cramjam
 import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
@@ -26,6 +27,28 @@ def unpacked(codec: str, block: bytes, most: int) -> bytes:
         return _CODECS[codec](block, most)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, pa.ArrowException) as error:
         raise ValueError(f"a block cannot be decompressed ({codec}): {error}") from None
+
+
+def raw_snappy(packed: bytes, most: int) -> bytes:
+    """Decompress Snappy's raw format, which starts with the uncompressed size; raises `TooLarge` past `most` bytes."""
+    size = 0
+    for place, byte in enumerate(packed[:5]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    if size > most:
+        raise TooLarge
+    data: bytes = pa.Codec("snappy").decompress(packed, decompressed_size=size, asbytes=True)
+    return data
+
+
+def raw_lz4(packed: bytes, most: int) -> bytes:
+    """Decompress an LZ4 block, which does not say its size; raises `ValueError` for a damaged or larger one."""
+    out = bytearray(most)
+    try:
+        return bytes(out[: cramjam.lz4.decompress_block_into(packed, out)])
+    except cramjam.DecompressionError as error:
+        raise ValueError(f"a block cannot be decompressed (lz4): {error}") from None
 
 
 def check_codec(codec: str, source: str) -> None:
@@ -76,16 +99,9 @@ def _zstandard(block: bytes, most: int) -> bytes:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """Snappy's raw format, which starts with the uncompressed size, then a CRC-32 of the uncompressed data."""
+    """Snappy's raw format, then a CRC-32 of the uncompressed data."""
     packed, checksum = block[:-_CHECKSUM], block[-_CHECKSUM:]
-    size = 0
-    for place, byte in enumerate(packed[:5]):
-        size |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            break
-    if size > most:
-        raise TooLarge
-    data: bytes = pa.Codec("snappy").decompress(packed, decompressed_size=size, asbytes=True)
+    data = raw_snappy(packed, most)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
         raise EOFError("its checksum does not match")
     return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,7 +75,7 @@ class ParquetData:
         return [i for i, first in enumerate(self.footer.starts(self.size)) if start <= first < stop]
 
     def batches(
-        self, chunks: list[int], projection: Projection, batch_size: int
+        self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Batches of the projection's columns, each with the file position of its first row.
 
@@ -271,7 +271,7 @@ def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
 
 def matching_row_groups(
     data: ParquetData,
-    row_groups: list[int],
+    row_groups: Sequence[int],
     predicate: Predicate,
     fields: tuple[FileField, ...],
     projection: Projection,
@@ -309,7 +309,7 @@ def _bound(
         return None
 
 
-def runs(row_groups: list[int]) -> Iterator[list[int]]:
+def runs(row_groups: Sequence[int]) -> Iterator[list[int]]:
     """Split row groups into runs of consecutive ones."""
     run: list[int] = []
     for group in row_groups:

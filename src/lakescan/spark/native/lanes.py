@@ -6,9 +6,11 @@ physical name. Files that it would read differently or not at all use the Arrow 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,30 +22,53 @@ from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
+from lakescan.spark.native.filesystems import STORES, root_for_spark
 from lakescan.spark.native.footers import why_footers
-from lakescan.storage.locations import normalize, without_root
+from lakescan.storage.locations import ALIASES, normalize, split_location, without_root
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakescan.scan_spec import ScanSpec
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 _WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
-_SCHEME, _OURS = r"^[a-zA-Z][a-zA-Z0-9+.-]+:", r"^(?i:file|hdfs):"
+_ROOT = r"(?s)^(?:([a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?)|).*$"
+_MOST_ROOTS = 16  # buckets of one scan that Spark is asked for
 _GLOB = r"[\[\]{}*?\\]"
 _COLON = r"[:\x00-\x1f\x7f]"  # Hadoop takes the text before a colon for a scheme; a URI has no control characters
 _HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
 _MOST_ROWS = 512 * 2**20  # of files with deletes: one bit per row, sent to every task
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How many files the native lane reads: of files that have fewer `bytes` in the mean, only the number `small`."""
+
+    small: int
+    large: int
+    bytes: int
+
+
 # Spark looks up the status of every path before it reads, and keeps all of them: 0.3 ms and 1 KB of the driver a file.
 # Small files are opened quicker by Arrow, too: 100,000 files of 1 KB took 72 s there, and 188 s in Spark's reader.
-_MANY_FILES, _MOST_FILES, _SMALL = 10_000, 200_000, 2**20
+_OF_FOLDERS = _Limits(10_000, 200_000, 2**20)
+# In object stores, it is three requests a file, of which two follow each other: those take as long as 8 MB are decoded.
+_OF_STORES = _Limits(100, 10_000, 2**23)
+LEAST_IN_STORES = 2**28  # bytes: 100 MB in eight files took 0.8 s longer to look up, and 0.5 s less to read
+_NO_ROOTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lane of each file of a plan: a mask of native files, and the reason why a file is not native, or empty."""
+    """The lane of each file of a plan: a mask of native files, and the reason why a file is not native, or empty.
+
+    `roots` are the schemes with authorities (`s3://bucket`) that have another name in Spark, with that name.
+    """
 
     native: np.ndarray
     why: pa.Array
+    roots: Mapping[str, str]
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -55,8 +80,8 @@ def why_arrow(scan: ScanSpec) -> str | None:
     """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
     if scan.options.lane == "arrow":
         return "the option lane is arrow"
-    if scan.storage.io_properties:
-        return "a catalog configures the file access, and Spark does not have that configuration"
+    if scan.storage.credentials:
+        return "a catalog hands out credentials for a while, and Spark does not have them"
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may have no field ids"
     read = scan.read_context().columns_for(scan.filter).fields
@@ -127,8 +152,11 @@ def _has_distinct_members(kind: t.Type) -> bool:
     return all(_has_distinct_members(f.type) for f in t.children(kind))
 
 
-def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
-    """Choose the lane of each file of a plan; reads at most a few footers."""
+def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None) -> Lanes:
+    """Choose the lane of each file of a plan for a session; reads at most a few footers.
+
+    Without a session, files in object stores are for the Arrow lane.
+    """
     files, count = plan.files, len(plan.table)
     why = _Why(count)
     if (reason := why_arrow(scan)) is not None:
@@ -139,9 +167,6 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
     why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
     context = scan.read_context()
     paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
-    if scan.options.lane != "native":
-        foreign = pc.and_not(pc.match_substring_regex(paths, _SCHEME), pc.match_substring_regex(paths, _OURS))
-        why.where(_mask(foreign), "Spark may have no filesystem for it (lane=native tries)")
     why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")
     why.where(_mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark skips it as a hidden file, because of its name")
     places = normalize(paths)
@@ -153,22 +178,55 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
         _mask(pc.match_substring_regex(without_root(paths), _COLON)), "its path has a colon or a control character"
     )
     _deletes(scan, plan, why)
-    most = _MANY_FILES if _are_small(plan, why.native) else _MOST_FILES
+    roots = _roots(scan, paths, files["size"], spark, why)
+    limits = _OF_STORES if roots else _OF_FOLDERS
+    most = limits.small if _mean_size(plan, why.native) < limits.bytes else limits.large
     if why.native.sum() > most:
-        small = "small " if most == _MANY_FILES else ""
+        small = "small " if most == limits.small else ""
         why.where(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
     footers = why_footers(context, paths, why.native) if context.matching.by_id else None
     if footers is not None:
         why.where(why.native.copy(), footers)
-    return why.lanes()
+    return why.lanes(roots)
 
 
-def _are_small(plan: ScanPlan, wanted: np.ndarray) -> bool:
-    """Whether files are smaller than 1 MB on average."""
+def _roots(
+    scan: ScanSpec, paths: pa.Array, sizes: pa.ChunkedArray, spark: SparkSession | None, why: _Why
+) -> Mapping[str, str]:
+    """The names that roots of the native files have in Spark; adds the reasons of files that Spark cannot read."""
+    roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
+    codes, found, asked = roots.indices.to_numpy(), {}, 0
+    size = pc.sum(sizes.filter(pa.array(why.native))).as_py() or 0
+    is_small = scan.options.lane != "native" and size < LEAST_IN_STORES
+    for code, root in enumerate(roots.dictionary.to_pylist()):
+        mask = (codes == code) & why.native
+        scheme = split_location(root)[0] if root else "file"
+        if not mask.any() or scheme in ("file", "hdfs"):
+            continue
+        if ALIASES.get(scheme, scheme) not in STORES:
+            if scan.options.lane != "native":
+                why.where(mask, "Spark may have no filesystem for it (lane=native tries)")
+        elif is_small:
+            why.where(mask, f"{size:,} bytes in an object store are read sooner by Arrow (lane=native tries)")
+        elif spark is None:
+            why.where(mask, "it is in an object store, and there is no session whose Spark may read there")
+        elif asked == _MOST_ROOTS:
+            why.where(mask, f"it is in another bucket than the first {_MOST_ROOTS} of the scan")
+        else:
+            asked += 1
+            places = np.flatnonzero(mask)[[0, -1]]
+            some = [(paths[n].as_py()[len(root) :], sizes[n].as_py()) for n in dict.fromkeys(places.tolist())]
+            found[root], reason = root_for_spark(spark, scan.storage, root, some)
+            why.where(mask & bool(reason), reason)
+    return found
+
+
+def _mean_size(plan: ScanPlan, wanted: np.ndarray) -> float:
+    """The mean size of files in bytes."""
     sizes = pc.fill_null(plan.files["size"], 0).to_numpy()[wanted]
-    return bool(len(sizes)) and sizes.mean() < _SMALL
+    return float(sizes.mean()) if len(sizes) else math.inf
 
 
 class _Why:
@@ -189,8 +247,8 @@ class _Why:
             self._codes[new] = len(self._texts)
             self._texts.append(reason)
 
-    def lanes(self) -> Lanes:
-        return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)))
+    def lanes(self, roots: Mapping[str, str] = _NO_ROOTS) -> Lanes:
+        return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)), roots)
 
 
 def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:

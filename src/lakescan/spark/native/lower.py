@@ -54,13 +54,23 @@ _READ_OPTIONS = {
 }
 _UNIQUE = "lakescanListing"  # an option that means nothing to Spark, but that its relations are compared by
 _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
-_NOT_IN_URIS = re.compile(r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}]")
+# What Java's URIs encode: of ASCII what no URI has, of the rest control characters and spaces of any kind.
+_NOT_IN_URIS = re.compile(
+    r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}\x80-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
 
 
-def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
+def native_frame(
+    spark: SparkSession,
+    scan: ScanSpec,
+    plan: ScanPlan,
+    roots: Mapping[str, str],
+    numbered: pa.Array | None = None,
+) -> DataFrame:
     """The rows of a plan whose files can all use the native lane.
 
-    The column `_file` is a place in `numbered`, if these paths are given.
+    `roots` are the names in Spark of schemes with authorities; see `Lanes`. The column `_file` is a place in
+    `numbered`, if these paths are given.
     """
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
@@ -72,7 +82,7 @@ def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: 
         if mask.any():
             subset = scan.plan_of(plan, pa.array(mask))
             used = keys if with_facts else None
-            parts.append(_NativeFiles(spark, scan, subset, context, used, fields, numbered).rows())
+            parts.append(_NativeFiles(spark, scan, subset, context, used, fields, roots, numbered).rows())
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
@@ -101,12 +111,13 @@ class _NativeFiles:
         context: ReadContext,
         keys: DeletedKeys | None,
         fields: tuple[t.Field, ...],
+        roots: Mapping[str, str],
         numbered: pa.Array | None,
     ) -> None:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
         self._numbered = numbered
         self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table.location)
-        self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
+        self._locations = [_for_spark(context.storage.relocated(p), roots) for p in plan.files["path"].to_pylist()]
 
     def rows(self) -> DataFrame:
         """The rows, with the column names of the output."""
@@ -223,12 +234,18 @@ def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
     return None
 
 
-def _for_spark(location: str) -> str:
-    """A location in the form of Spark's paths: one slash after `file:`."""
+def _for_spark(location: str, roots: Mapping[str, str]) -> str:
+    """A location in the form of Spark's paths: one slash after `file:`, and a scheme that Spark has.
+
+    Paths of Hadoop are not encoded, as keys of object stores are not: `%20` and `+` are these characters.
+    """
     scheme, _, path = split_location(location)
-    return f"file:{path}" if scheme == "file" else location
+    if scheme == "file":
+        return f"file:{path}"
+    root = location[: len(location) - len(path)]
+    return roots.get(root, root) + path
 
 
 def _as_uri(path: str) -> str:
     """A path of Spark in the form of its `_metadata.file_path`: percent-encoded as a URI."""
-    return _NOT_IN_URIS.sub(lambda match: f"%{ord(match[0]):02X}", path)
+    return _NOT_IN_URIS.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)

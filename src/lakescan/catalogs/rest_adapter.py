@@ -1,0 +1,104 @@
+"""How requests to a REST catalog's server are sent: with idempotency keys, and again where that is safe.
+
+The adapter is mounted on pyiceberg's HTTP session, in front of its own ones, so that pyiceberg's requests have it, too.
+
+- A server that says so (`idempotency-key-lifetime`) gets a key with each change. What was not answered (no answer, 500,
+  502, 504) is then sent again with the same key: it has one effect, however often it arrives.
+- 429 and 503 say that a request was not taken: it is sent again after the time that the server asks for.
+- Reads are sent again after these, 502, 504 and no answer. Changes without a key are not: who made them looks up what
+  became of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Any
+from uuid import UUID
+
+from lakescan.common.retries import Attempts, RetryPolicy
+
+_LOG = logging.getLogger("lakescan")
+KEY = "Idempotency-Key"
+_NOT_TAKEN, _NOT_ANSWERED, _FAILED = (429, 503), (502, 504), 500
+_READS = ("GET", "HEAD")
+_TOKENS = "/oauth/tokens"  # requests for tokens change nothing
+_POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
+_LONGEST = 60  # seconds that a server may ask to wait; a longer wait is left to the caller
+
+
+def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
+    """Send the requests of a session to a server by the rules of this module; `takes_keys` tells if it knows keys."""
+    from requests.adapters import BaseAdapter
+
+    inner = session.get_adapter(url)
+
+    class Adapter(BaseAdapter):
+        """Sends by another adapter."""
+
+        def send(self, request: Any, *arguments: Any, **named: Any) -> Any:
+            return _sent(inner, request, takes_keys, arguments, named)
+
+        def close(self) -> None:
+            inner.close()
+
+    session.mount(url, Adapter())
+
+
+def _sent(
+    inner: Any, request: Any, takes_keys: Callable[[], bool], arguments: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    from requests import ConnectionError, Timeout
+
+    is_read = request.method in _READS
+    has_key = not is_read and not str(request.url).endswith(_TOKENS) and takes_keys()
+    if has_key and KEY not in request.headers:
+        request.headers[KEY] = str(uuid7())
+    attempts = Attempts(_POLICY)
+    while True:
+        try:
+            response = inner.send(request.copy(), *arguments, **named)  # signatures are added to the copy alone
+        except (ConnectionError, Timeout) as error:
+            if not (is_read or has_key) or not attempts.wait():
+                raise
+            _LOG.info("a request is sent again: %s", type(error).__name__)
+            continue
+        status = int(response.status_code)
+        is_unclear = (status in _NOT_ANSWERED and (is_read or has_key)) or (status == _FAILED and has_key)
+        may_repeat = status in _NOT_TAKEN or is_unclear
+        if not may_repeat or not _waited(response.headers.get("Retry-After"), attempts):
+            return response
+        _LOG.info("a request is sent again: status %d", status)
+        response.close()
+
+
+def _waited(asked: str | None, attempts: Attempts) -> bool:
+    """Wait as long as the server asks; False, at once, if that is too long, or it was sent often enough."""
+    seconds = _seconds(asked)
+    if seconds > _LONGEST or not attempts.wait():
+        return False
+    time.sleep(seconds)
+    return True
+
+
+def _seconds(asked: str | None) -> float:
+    """The wait that `Retry-After` asks for, a number of seconds or a date; 0 for what is neither."""
+    if asked is None:
+        return 0
+    if asked.strip().isdecimal():
+        return float(asked)
+    try:
+        return max(0, parsedate_to_datetime(asked).timestamp() - time.time())
+    except ValueError:
+        return 0
+
+
+def uuid7() -> UUID:
+    """A new UUID of version 7 (RFC 9562): milliseconds since 1970, then random bits."""
+    bits = int.from_bytes(os.urandom(10))
+    number = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 80 | bits
+    number = number & ~(0xF << 76) | 0x7 << 76
+    return UUID(int=number & ~(0x3 << 62) | 0x2 << 62)

@@ -1,0 +1,184 @@
+"""The connection of a REST catalog: what its server offers, and requests that pyiceberg does not send.
+
+Requests go through pyiceberg's own HTTP session, which has the catalog's authentication (OAuth2, SigV4, basic, ...).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+from weakref import WeakKeyDictionary
+
+from lakescan.errors import StorageError, UnsupportedFeature
+
+TIMEOUT = 60  # seconds
+_SEPARATOR, _DEFAULT_SEPARATOR = "namespace-separator", "%1F"
+_ENDED = (401, 419)  # statuses that say that a token has expired
+# Those that servers have which do not list any, by the specification.
+_TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+_DEFAULT = frozenset(
+    {f"POST {_TABLE}/metrics", f"POST {_TABLE}", f"GET {_TABLE}", "POST /v1/{prefix}/transactions/commit"}
+)
+COMMIT_TRANSACTION = "POST /v1/{prefix}/transactions/commit"
+PLAN, PLAN_RESULT = f"POST {_TABLE}/plan", f"GET {_TABLE}/plan/{{plan-id}}"
+CANCEL_PLAN, PLAN_TASKS = f"DELETE {_TABLE}/plan/{{plan-id}}", f"POST {_TABLE}/tasks"
+CREDENTIALS, REPORT_METRICS = f"GET {_TABLE}/credentials", f"POST {_TABLE}/metrics"
+
+
+def is_rest(catalog: Any) -> bool:
+    """Whether a pyiceberg catalog is one of type rest."""
+    return "RestCatalog" in {each.__name__ for each in type(catalog).__mro__}
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a server says of itself: its endpoints, and whether requests with the same key have one effect."""
+
+    endpoints: frozenset[str]
+    takes_keys: bool = False
+
+
+_SERVERS: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
+_HANDED_OUT: WeakKeyDictionary[Any, dict[str, Sequence[Mapping[str, Any]]]] = WeakKeyDictionary()  # by URL
+_MARK = b'"storage-credentials"'
+
+
+class RestSession:
+    """Requests to the server of a REST catalog.
+
+    Example:
+        >>> RestSession(catalog).post("transactions/commit", {"table-changes": []}).status_code
+        204
+    """
+
+    def __init__(self, catalog: Any) -> None:
+        self._catalog = catalog
+
+    @property
+    def session(self) -> Any:
+        """The connection, which has the catalog's authentication. pyiceberg has no public name for it."""
+        return http_session(self._catalog)
+
+    @property
+    def server(self) -> Server:
+        """The endpoints that the server has; asked once for each connection."""
+        known = _SERVERS.get(self._catalog)
+        if known is None:
+            known = _SERVERS[self._catalog] = self._asked()
+        return known
+
+    def has(self, endpoint: str) -> bool:
+        """Whether the server has an endpoint, such as `POST /v1/{prefix}/transactions/commit`."""
+        return endpoint in self.server.endpoints
+
+    def table_path(self, name: tuple[str, ...]) -> str:
+        """The path of a table under the catalog's prefix."""
+        return f"{namespace_path(self._catalog, name[:-1])}/tables/{quote(name[-1], safe='')}"
+
+    def post(self, path: str, body: Any, renew: Callable[[], object] | None = None) -> Any:
+        """Post JSON, or text that is JSON, and return the response, whatever its status is.
+
+        `renew` asks the catalog something by pyiceberg, which renews a token that has expired: then the request is
+        sent once more. Raises `requests.RequestException` if no answer comes.
+        """
+        data = (body if isinstance(body, str) else json.dumps(body)).encode()
+        return self._sent("POST", path, data, renew)
+
+    def get(self, path: str, renew: Callable[[], object] | None = None, query: Mapping[str, str] | None = None) -> Any:
+        """Get a path under the catalog's prefix; see `post`."""
+        return self._sent("GET", path, None, renew, query)
+
+    def delete(self, path: str) -> Any:
+        """Delete a path under the catalog's prefix; see `post`."""
+        return self._sent("DELETE", path, None, None)
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        renew: Callable[[], object] | None,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        url = self._catalog.url("{path}", path=path)
+        response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
+        if response.status_code in _ENDED and renew is not None:
+            renew()
+            response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
+        return response
+
+    def _asked(self) -> Server:
+        warehouse = self._catalog.properties.get("warehouse")
+        response = self.session.get(
+            self._catalog.url("config", prefixed=False),
+            params={} if warehouse is None else {"warehouse": warehouse},
+            timeout=TIMEOUT,
+        )
+        if response.status_code != 200:
+            raise StorageError(f"catalog {self._catalog.name!r} does not say what it has: {message_of(response)}")
+        said = response.json()
+        return Server(frozenset(said.get("endpoints") or _DEFAULT), said.get("idempotency-key-lifetime") is not None)
+
+
+def keep_credentials(catalog: Any) -> None:
+    """Keep the storage credentials that the server hands out with tables: pyiceberg keeps those of one prefix."""
+    kept = _HANDED_OUT[catalog] = {}
+
+    def look(response: Any, *arguments: Any, **named: Any) -> None:
+        if response.request.method != "GET" or response.status_code != 200:
+            return
+        url, given = response.url.partition("?")[0], None
+        if _MARK in response.content:
+            with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
+                given = response.json().get("storage-credentials")
+        if given:
+            kept[url] = given
+        else:
+            kept.pop(url, None)
+
+    http_session(catalog).hooks["response"].append(look)
+
+
+def credentials_of_table(catalog: Any, name: tuple[str, ...]) -> Sequence[Mapping[str, Any]]:
+    """The storage credentials that the server handed out with a table when it was last loaded, as JSON."""
+    url = catalog.url("{path}", path=RestSession(catalog).table_path(name))
+    return _HANDED_OUT.get(catalog, {}).get(url, ())
+
+
+def has_session(catalog: Any) -> bool:
+    """Whether pyiceberg keeps the HTTP session of a REST catalog where `http_session` finds it."""
+    return _session_in(catalog) is not None
+
+
+def _session_in(catalog: Any) -> Any:
+    from requests import Session
+
+    return next((each for each in vars(catalog).values() if isinstance(each, Session)), None)
+
+
+def http_session(catalog: Any) -> Any:
+    """The HTTP session of a REST catalog; raises `UnsupportedFeature` for a pyiceberg that keeps it elsewhere."""
+    found = _session_in(catalog)
+    if found is None:
+        raise UnsupportedFeature(
+            f"this request to catalog {catalog.name!r} with this version of pyiceberg", "Use pyiceberg 0.12."
+        )
+    return found
+
+
+def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
+    """The path of a namespace under the catalog's prefix."""
+    separator = unquote(catalog.properties.get(_SEPARATOR, _DEFAULT_SEPARATOR))
+    return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
+
+
+def message_of(response: Any) -> str:
+    """What the server says about an error."""
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {response.status_code}"

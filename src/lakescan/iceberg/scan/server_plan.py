@@ -1,0 +1,162 @@
+"""Plan a snapshot by the catalog's server (REST specification, `planTableScan`): its tasks become the file table.
+
+The server gets the part of the filter that it can know, and may answer with more files than have matching rows; it is
+not trusted with less: files are pruned here again, and rows are tested by the reader's own filter. Plan tasks, which
+stand for more files, are fetched by the planning executor: on Spark, by its workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from lakescan.common.metadata_columns import LAST_UPDATED, ROW_ID
+from lakescan.common.schema import Schema
+from lakescan.errors import UnsupportedFeature
+from lakescan.executors import PlanningExecutor, executor_for
+from lakescan.formats.table_format import FileRequest
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.scan.manifest_scan import ManifestScan
+from lakescan.iceberg.scan.server_filter import server_filter, server_names
+from lakescan.iceberg.scan.server_tasks import candidates_of
+from lakescan.planning.candidates import Candidates
+from lakescan.storage import Storage
+from lakescan.storage.credentials import Credential, CredentialSource
+
+_ALWAYS_SHARED = 2**62  # bytes of metadata: plan tasks are given to any executor that there is
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A completed plan: its tasks (`ScanTasks`), and the credentials for its files.
+
+    `id` is None for a plan of which the server keeps nothing.
+    """
+
+    tasks: Mapping[str, Any]
+    id: str | None
+    credentials: Sequence[Credential]
+    renewed_by: CredentialSource | None = None
+
+
+class PlanningServer(Protocol):
+    """The server of a catalog that plans scans of one table. Pickled for workers."""
+
+    @property
+    def name(self) -> str:
+        """The table's name in messages."""
+
+    def planned(self, request: Mapping[str, Any]) -> Planned:
+        """Submit a plan (`PlanTableScanRequest`), and wait for it.
+
+        Raises `StorageError` if the server fails, or does not complete the plan in time.
+        """
+
+    def tasks(self, plan_task: str) -> Mapping[str, Any]:
+        """The scan tasks that a plan task stands for; raises `StorageError`."""
+
+    def cancel(self, plan_id: str) -> None:
+        """Tell the server that the rest of a plan is not needed; never raises."""
+
+
+@runtime_checkable
+class PlanningSource(Protocol):
+    """A source of metadata whose server may plan scans."""
+
+    def planner(self, mode: str | None) -> PlanningServer | None:
+        """The server, if it is to plan; None if this process is.
+
+        `mode` is what the reader asks for, 'client' or 'server'. Raises `InvalidOption` if the table demands the other,
+        `UnsupportedFeature` for a server that does not plan.
+        """
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """Plans one snapshot for one request."""
+
+    server: PlanningServer
+    metadata: TableMetadata
+    schema: Schema
+    request: FileRequest
+    storage: Storage
+
+    def plan(self, snapshot: IcebergSnapshot) -> Iterator[Candidates]:
+        """The candidates of the snapshot, an answer of the server at a time.
+
+        Raises `UnsupportedFeature` for columns that the server's tasks do not tell.
+        """
+        if not {ROW_ID.id, LAST_UPDATED.id}.isdisjoint(self.request.reads):
+            raise UnsupportedFeature(
+                f"row lineage ({ROW_ID.name}, {LAST_UPDATED.name}) in scans of {self.server.name} that its catalog "
+                "plans",
+                "Leave these columns out, or read with the option scan-planning-mode=client, if the catalog allows it.",
+            )
+        planned = self.server.planned(self._body(snapshot))
+        self.storage.use(planned.credentials, planned.renewed_by)
+        fetch = _Fetch(self.server, self._scan)
+        left = planned.id is not None
+        try:
+            yield from candidates_of(planned.tasks, self._scan, f"the plan of {self.server.name}")
+            tokens = list(planned.tasks.get("plan-tasks") or ())
+            while tokens:
+                more = list[str]()
+                for each in self._executor.map(fetch, tokens):
+                    yield from each.candidates
+                    more += each.plan_tasks
+                tokens = more
+            left = False
+        finally:
+            if left and planned.id is not None:
+                self.server.cancel(planned.id)
+
+    def _body(self, snapshot: IcebergSnapshot) -> dict[str, Any]:
+        wanted = self.request
+        body: dict[str, Any] = {
+            "snapshot-id": snapshot.id,
+            "case-sensitive": True,
+            "use-snapshot-schema": self.schema.id != self.metadata.current_schema_id,
+        }
+        if (said := server_filter(wanted.predicate, self.schema)) is not None:
+            body["filter"] = said
+        if names := server_names(wanted.reads, self.schema):
+            body["select"] = names
+        if stats := server_names(wanted.columns(self.schema), self.schema):
+            body["stats-fields"] = stats
+        return body
+
+    @property
+    def _scan(self) -> ManifestScan:
+        return ManifestScan(
+            specs=self.metadata.specs,
+            schema=self.schema,
+            partition_names={field.id: field.name for field in self.metadata.partition_type.fields},
+            predicate=self.request.predicate,
+            columns=self.request.columns(self.schema),
+            storage=self.storage,
+            is_encrypted="encryption.key-id" in self.metadata.properties,
+        )
+
+    @property
+    def _executor(self) -> PlanningExecutor:
+        return executor_for(self.request.executor, self.request.data_mode, _ALWAYS_SHARED)
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    candidates: tuple[Candidates, ...]
+    plan_tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """Fetches the scan tasks of a plan task, in any process."""
+
+    server: PlanningServer
+    scan: ManifestScan
+
+    def __call__(self, plan_task: str) -> _Fetched:
+        tasks = self.server.tasks(plan_task)
+        found = tuple(candidates_of(tasks, self.scan, f"a plan task of {self.server.name}"))
+        return _Fetched(found, tuple(tasks.get("plan-tasks") or ()))

@@ -1,0 +1,39 @@
+"""A scan as a Dask data frame: each scan task is a partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.errors import missing_dependency
+from lakescan.scan_spec import ScanSpec
+from lakescan.scan_tasks import ScanTask, scan_tasks
+
+if TYPE_CHECKING:
+    import dask.dataframe
+    import pandas
+
+
+def dask_frame(spec: ScanSpec, parallelism: int | None) -> dask.dataframe.DataFrame:
+    """The rows of a scan as a Dask data frame; see `Scan.to_dask`."""
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:
+        raise missing_dependency("dask", "dask", "to_dask()") from error
+
+    tasks = scan_tasks(spec, parallelism)
+    return dd.from_map(_partition, tasks, meta=_as_pandas(tasks[0].schema.empty_table()), label="lakescan")
+
+
+def _partition(task: ScanTask, columns: list[str] | None = None) -> pandas.DataFrame:
+    """The rows of a task; Dask's optimizer gives the columns that the query needs."""
+    return _as_pandas((task if columns is None else task.select(columns)).to_arrow())
+
+
+def _as_pandas(table: pa.Table) -> pandas.DataFrame:
+    """All columns keep their Arrow types: partitions with nulls have the types of those without."""
+    import pandas as pd
+
+    frame: Any = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame

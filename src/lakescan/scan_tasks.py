@@ -1,0 +1,108 @@
+"""Scan tasks: the parts of a scan that other processes read. Other engines are connected by them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakescan.planning.task_groups import TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.reader import read_group
+from lakescan.scan_spec import ScanSpec
+
+
+@dataclass(frozen=True, repr=False)
+class ScanTask:
+    """What one worker reads of a scan: splits of data files, their deletes, and the filter that is left.
+
+    Made by `Scan.tasks`. It can be pickled and sent to another process, which needs lakescan, and storage that it can
+    reach. The settings of the storage, with their secrets, are in the pickle, and in no text.
+
+    Attributes:
+        groups: The task groups of the plan that the task reads, in order.
+        context: What reading them needs: columns, filters, storage.
+        row_limit: The most rows that it returns; None without a limit.
+
+    Example:
+        >>> task = lakescan.table("/lake/orders").scan().tasks()[0]
+        >>> task.to_arrow().num_rows
+    """
+
+    groups: tuple[TaskGroup, ...]
+    context: ReadContext
+    row_limit: int | None = None
+
+    def __repr__(self) -> str:
+        return f"ScanTask({len(self.paths)} files, {self.num_bytes:,} bytes)"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return self.context.output.arrow()
+
+    @property
+    def paths(self) -> list[str]:
+        """The data files that the task reads, whole or in part."""
+        return list(dict.fromkeys(path for group in self.groups for path in group.splits["path"].to_pylist()))
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of the data files' splits, as they are stored."""
+        return sum(sum(group.splits["length"].to_pylist()) for group in self.groups)
+
+    def select(self, columns: Iterable[str]) -> ScanTask:
+        """The task for some of its columns, in this order; the filter and the deletes read what they need.
+
+        Args:
+            columns: Names of columns of `schema`.
+
+        Raises:
+            KeyError: A name that is not in `schema`.
+
+        Example:
+            >>> task.select(["order_id"]).to_arrow()
+        """
+        known = self.context.selection
+        selection = replace(known, columns=tuple(known.by_name[name] for name in columns))
+        return replace(self, context=replace(self.context, selection=selection))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, while they are read.
+
+        Example:
+            >>> for batch in task.to_batches():
+            ...     print(batch.num_rows)
+        """
+        left = self.row_limit
+        for group in self.groups if left != 0 else ():
+            for batch in read_group(group, self.context):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    return
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table.
+
+        Example:
+            >>> task.to_arrow().num_rows
+        """
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+
+def scan_tasks(spec: ScanSpec, parallelism: int | None = None) -> list[ScanTask]:
+    """Plan a scan and return its tasks; at least one, which may have no files. See `Scan.tasks`."""
+    spec.check_for_workers()
+    readers = parallelism or spec.options.parallelism or os.cpu_count() or 1
+    plan = spec.in_few_groups().for_reading().plan(readers)
+    context = spec.read_context(plan)
+    groups = list(plan.groups.sharing_deletes(readers).joining_splits())
+    if plan.limit is not None or not groups:
+        return [ScanTask(tuple(groups), context, plan.limit)]
+    return [ScanTask((group,), context) for group in groups]

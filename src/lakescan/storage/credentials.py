@@ -1,0 +1,140 @@
+"""Credentials that a catalog hands out for a while, each for the locations under a prefix; renewed before they expire.
+
+No message, `repr` or plan shows their values.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lakescan.errors import StorageError, UnsupportedFeature
+from lakescan.storage.locations import ALIASES
+
+_LOG = logging.getLogger("lakescan")
+_EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do
+_AGAIN = 30  # seconds after which renewal is tried again, if it failed
+# The properties that say when a credential expires, in milliseconds since 1970; Azure's ends with the account's name.
+_EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """Properties that give access to the locations which begin with a prefix; its values are secrets."""
+
+    prefix: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def expires_at(self) -> float | None:
+        """When it expires, in seconds since 1970; None if it does not say."""
+        times = (value for name, value in self.properties.items() if name.startswith(_EXPIRES))
+        known = [int(value) / 1000 for value in times if value.isascii() and value.isdecimal()]
+        return min(known, default=None)
+
+    def expires_within(self, seconds: float) -> bool:
+        """Whether it expires in so many seconds, or has expired."""
+        at = self.expires_at
+        return at is not None and at - seconds < time.time()
+
+
+class CredentialSource(Protocol):
+    """Who hands credentials out. Pickled for workers."""
+
+    def fetch(self) -> Sequence[Credential]:
+        """New credentials; raises `StorageError`."""
+
+
+class Credentials:
+    """The credentials of a table, the longest prefix of a location first. Thread-safe; workers get a copy.
+
+    Example:
+        >>> Credentials([Credential("s3://lake/", {"s3.session-token": "..."})]).at("s3://lake/orders/1.parquet")
+        Credential(prefix='s3://lake/')
+    """
+
+    def __init__(self, known: Sequence[Credential], source: CredentialSource | None = None) -> None:
+        self._known, self._source = tuple(known), source
+        self._lock, self._not_before = threading.Lock(), 0.0
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(sorted(each.prefix for each in self._known))})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"known": self._known, "source": self._source}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def at(self, location: str) -> Credential | None:
+        """The credential for a location, renewed if it is about to expire; None if there is none.
+
+        Raises `StorageError` if it has expired, and cannot be renewed.
+        """
+        with self._lock:
+            found = self._longest(location)
+            if found is None or not found.expires_within(_EARLY) or self._source is None:
+                return found
+            if found.expires_within(0) or time.monotonic() >= self._not_before:
+                self._renew(found)
+            return self._longest(location)
+
+    def _renew(self, found: Credential) -> None:
+        assert self._source is not None
+        try:
+            fetched = self._source.fetch()
+        except StorageError as error:
+            if found.expires_within(0):
+                raise
+            _LOG.warning("the credentials for %s are not renewed yet: %s", found.prefix or "a table", error)
+            self._not_before = time.monotonic() + _AGAIN
+            return
+        self._known = _merged(self._known, fetched, instead_of=found)
+        if self._longest(found.prefix) is found and found.expires_within(0):
+            raise StorageError(f"the catalog has no new credentials for {found.prefix or 'the table'}: open it again")
+
+    def _longest(self, location: str) -> Credential | None:
+        fitting = [each for each in self._known if _is_under(location, each.prefix)]
+        return max(fitting, key=lambda each: len(each.prefix), default=None)
+
+    def add(self, more: Sequence[Credential], source: CredentialSource | None) -> None:
+        """Use more credentials, in the place of those for the same prefixes; `source` renews all from now on."""
+        with self._lock:
+            self._known = _merged(self._known, more)
+            self._source = source or self._source
+
+
+def _is_under(location: str, prefix: str) -> bool:
+    location, prefix = _spelled(location), _spelled(prefix)
+    return location.startswith(prefix) or location + "/" == prefix
+
+
+def _spelled(location: str) -> str:
+    """A location with the scheme that stands for all of its kind: s3 for s3a."""
+    scheme, separator, rest = location.partition("://")
+    return ALIASES.get(scheme, scheme) + separator + rest
+
+
+def _merged(
+    known: Sequence[Credential], more: Sequence[Credential], instead_of: Credential | None = None
+) -> tuple[Credential, ...]:
+    """Both, the new ones in the place of old ones; one without a prefix goes once others have one."""
+    new = {each.prefix for each in more}
+    goes = instead_of is not None and instead_of.prefix == "" and bool(more)
+    kept = (each for each in known if each.prefix not in new and not (goes and each is instead_of))
+    return (*kept, *more)
+
+
+def check_not_signed_remotely(properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedFeature` if the catalog is to sign S3 requests, and there are no keys to do it here."""
+    wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
+    if wanted and "s3.access-key-id" not in properties:
+        raise UnsupportedFeature(
+            "S3 requests that the catalog signs (s3.remote-signing-enabled)",
+            "pyarrow and obstore sign requests themselves. Have the catalog hand out credentials instead, by its "
+            "property 'header.X-Iceberg-Access-Delegation'='vended-credentials', or give keys by s3.access-key-id.",
+        )

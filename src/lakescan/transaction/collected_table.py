@@ -1,0 +1,192 @@
+"""What a transaction of several tables changes in one of them: commits that are collected, and made as one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.metadata.write import metadata_text, metadata_writes
+from lakescan.iceberg.scan.named_files import added_since, named_files
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.collector import Redo
+from lakescan.storage import Storage, join
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+# The updates that a transaction may have, by pyiceberg's names: those that only add to what is there.
+_ROWS = frozenset({"AddSnapshotUpdate", "SetSnapshotRefUpdate"})
+_TAKEN = _ROWS | {
+    "UpgradeFormatVersionUpdate",
+    "AddSchemaUpdate",
+    "SetCurrentSchemaUpdate",
+    "AddPartitionSpecUpdate",
+    "SetDefaultSpecUpdate",
+    "AddSortOrderUpdate",
+    "SetDefaultSortOrderUpdate",
+    "SetLocationUpdate",
+    "SetPropertiesUpdate",
+    "RemovePropertiesUpdate",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One collected commit: what it requires and changes, how to tell that it was made, and how to make it again."""
+
+    requirements: tuple[Any, ...]
+    updates: tuple[Any, ...]
+    is_made: Callable[[IcebergTable], bool]
+    redo: Redo | None
+    fits_any: bool
+
+    @property
+    def snapshots(self) -> set[int]:
+        """The ids of the snapshots that it adds."""
+        added = (getattr(each, "snapshot", None) for each in self.updates)
+        return {each.snapshot_id for each in added if each is not None}
+
+    @property
+    def changes_rows_alone(self) -> bool:
+        """Whether it leaves columns, partitions and properties as they are."""
+        return all(type(each).__name__ in _ROWS for each in self.updates)
+
+
+@dataclass
+class CollectedTable:
+    """A table as a transaction began with it (`base`, pyiceberg's), and as its commits leave it (`now`).
+
+    Each state after a commit has a metadata file of its own, by which it is read; `stored` are their locations. They
+    are removed at the end of the transaction, however it ends.
+    """
+
+    base: Table
+    now: Table
+    storage: Storage
+    steps: list[Step] = field(default_factory=list)
+    stored: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(base: Table, catalog: Any, storage: Storage) -> CollectedTable:
+        """The table as its catalog gave it; `catalog` is the one that collects."""
+        return CollectedTable(base, _in_catalog(base, catalog, base.metadata, base.metadata_location), storage)
+
+    def take(self, step: Step) -> None:
+        """Add a commit; raises pyiceberg's `CommitFailedException` if what it requires is not so any more."""
+        for each in step.requirements:
+            each.validate(self.now.metadata)
+        metadata = self._updated(step.updates)
+        location = join(self.now.metadata_location.rpartition("/")[0], f"collected-{uuid.uuid4()}.metadata.json")
+        self.stored.append(location)  # before it is written: a failed write may leave a file
+        with self.storage.create(location) as file:
+            file.write(metadata_text(metadata).encode())
+        self.now = _in_catalog(self.base, self.now.catalog, metadata, location)
+        self.steps.append(step)
+
+    def _updated(self, updates: Sequence[Any]) -> Any:
+        import pyiceberg.catalog
+
+        if others := [type(each).__name__ for each in updates if type(each).__name__ not in _TAKEN]:
+            raise UnsupportedFeature(
+                f"this change of {self.name} in a transaction ({others[0].removesuffix('Update')})",
+                "A transaction takes rows and columns, partitions, sort orders and properties.",
+            )
+        with metadata_writes(self.now.properties, self.name):
+            return pyiceberg.catalog.update_table_metadata(
+                self.now.metadata, tuple(updates), metadata_location=self.now.metadata_location
+            )
+
+    @property
+    def name(self) -> str:
+        """The table's name in its catalog."""
+        return ".".join(self.base.name())
+
+    @property
+    def updates(self) -> list[Any]:
+        """The changes of all commits, in order."""
+        return [each for step in self.steps for each in step.updates]
+
+    @property
+    def requirements(self) -> list[Any]:
+        """What the commits require of the table, each as the base has it: what came between is this transaction's."""
+        found: list[Any] = []
+        for each in (each for step in self.steps for each in step.requirements):
+            if (required := _of_base(each, self.base.metadata)) not in found:
+                found.append(required)
+        return found
+
+    @property
+    def snapshots(self) -> set[int]:
+        """The ids of all snapshots that the commits add."""
+        return set().union(*(step.snapshots for step in self.steps))
+
+    def is_made(self, now: IcebergTable) -> bool:
+        """Whether the commits were made, by the table read anew: by their snapshots, if they add any."""
+        if self.snapshots:
+            return self.snapshots <= now.metadata.snapshots.keys()
+        return self.steps[-1].is_made(now)
+
+    def is_touched(self, now: IcebergTable) -> bool:
+        """Whether the table read anew has anything of the commits that only they can have made."""
+        return bool(self.snapshots & now.metadata.snapshots.keys())
+
+    def written(self) -> Iterator[pa.Array]:
+        """The locations of all files that the collected snapshots name, which others may name, too."""
+        if self.snapshots:
+            known = {each.snapshot_id for each in self.base.metadata.snapshots}
+            yield from added_since(IcebergTable.open(self.now.metadata_location, self.storage), known)
+
+    def named_before(self) -> Iterator[pa.Array]:
+        """The locations of all files that the base names."""
+        return named_files(IcebergTable.open(self.base.metadata_location, self.storage))
+
+    def onto(self, catalog: Any, fresh: Table) -> CollectedTable:
+        """The table as it is by now, on which the commits are to be made again; itself if nobody changed it.
+
+        Raises `CommitConflict` if they cannot be made again.
+        """
+        if fresh.metadata_location == self.base.metadata_location:
+            return self
+        first, *others = self.steps
+        if first.redo is None or not all(each.fits_any for each in others) or (others and not first.changes_rows_alone):
+            raise CommitConflict(
+                f"{self.name}: another writer changed the table, and the transaction changes it by several statements, "
+                "which were made for the table as it was. Begin the transaction again."
+            )
+        return CollectedTable.of(fresh, catalog, self.storage)
+
+
+def _in_catalog(given: Table, catalog: Any, metadata: Any, location: str) -> Table:
+    from pyiceberg.table import Table
+
+    return Table(given.name(), metadata, location, given.io, catalog, given.config)
+
+
+def _of_base(requirement: Any, base: Any) -> Any:
+    """A requirement of the same, with the value that the base has."""
+    from pyiceberg.table import update as theirs
+
+    refs: Mapping[str, Any] = base.refs
+    match requirement:
+        case theirs.AssertRefSnapshotId(ref=name):
+            head = refs[name].snapshot_id if name in refs else None
+            if name == MAIN and head is None:
+                head = base.current_snapshot_id
+            return theirs.AssertRefSnapshotId(ref=name, snapshot_id=head)
+        case theirs.AssertLastAssignedFieldId():
+            return theirs.AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id)
+        case theirs.AssertCurrentSchemaId():
+            return theirs.AssertCurrentSchemaId(current_schema_id=base.current_schema_id)
+        case theirs.AssertLastAssignedPartitionId():
+            return theirs.AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id)
+        case theirs.AssertDefaultSpecId():
+            return theirs.AssertDefaultSpecId(default_spec_id=base.default_spec_id)
+        case theirs.AssertDefaultSortOrderId():
+            return theirs.AssertDefaultSortOrderId(default_sort_order_id=base.default_sort_order_id)
+    return requirement

@@ -1,0 +1,190 @@
+"""Requests to a REST catalog: idempotency keys, what is sent again and when, tokens, signatures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.catalogs import rest_adapter
+from tests.support.rest_server import Fault, RestServer, rest_server
+
+COMMIT, TRANSACTION = "POST namespaces/db/tables/t", "POST transactions/commit"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RestServer]:
+    with rest_server(tmp_path / "rest") as (state, uri):
+        state.config["defaults"] = {"uri": uri}
+        yield state
+
+
+def connected(server: RestServer, **properties: Any) -> lakescan.Catalog:
+    """The catalog, with the table `db.t`; the requests so far are forgotten."""
+    uri = server.config["defaults"]["uri"]
+    lake = lakescan.catalog({"name": "lake", "type": "rest", "uri": uri, **properties})
+    lake.create_namespace("db")
+    lake.create_table("db.t", "id BIGINT")
+    server.requests.clear()
+    return lake
+
+
+def with_keys(server: RestServer) -> lakescan.Catalog:
+    server.config["idempotency-key-lifetime"] = "PT30M"
+    return connected(server)
+
+
+def append(lake: lakescan.Catalog, number: int = 1) -> None:
+    lake.load_table("db.t").append(pa.table({"id": [number]}))
+
+
+def ids(lake: lakescan.Catalog) -> list[int]:
+    return sorted(lake.load_table("db.t").to_arrow()["id"].to_pylist())
+
+
+def keys(server: RestServer, what: str) -> list[str | None]:
+    return [each.headers.get("idempotency-key") for each in server.sent(what)]
+
+
+def test_each_change_has_a_key_of_its_own_if_the_server_knows_keys(server: RestServer) -> None:
+    lake = with_keys(server)
+    append(lake)
+    append(lake)
+    with lake.transaction() as tx:
+        tx.load_table("db.t").append(pa.table({"id": [1]}))
+    found = [*keys(server, COMMIT), *keys(server, TRANSACTION)]
+    assert len(set(found)) == len(found) == 3
+    assert {UUID(each or "").version for each in found} == {7}
+    assert not [each for each in server.requests if each.method == "GET" and "idempotency-key" in each.headers]
+
+
+def test_a_server_that_does_not_say_so_gets_no_keys(server: RestServer) -> None:
+    append(connected(server))
+    assert keys(server, COMMIT) == [None]
+
+
+def test_keys_are_in_the_order_of_time() -> None:
+    first = rest_adapter.uuid7()
+    time.sleep(0.01)
+    second = rest_adapter.uuid7()
+    assert first < second
+    assert (first.version, first.variant) == (7, UUID(int=0x8 << 60).variant)
+
+
+@pytest.mark.parametrize("status", [500, 502, 504, None])
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_change_with_a_key_is_sent_again_and_has_one_effect(
+    server: RestServer, status: int | None, is_done: bool
+) -> None:
+    lake = with_keys(server)
+    for what in (COMMIT, TRANSACTION):
+        server.faults.append(Fault(what, status, is_done=is_done))
+    append(lake)
+    with lake.transaction() as tx:
+        tx.load_table("db.t").append(pa.table({"id": [2]}))
+    assert ids(lake) == [1, 2]
+    for what in (COMMIT, TRANSACTION):
+        first, second = keys(server, what)
+        assert first == second is not None
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_was_not_taken_is_sent_again_when_the_server_asks_for_it(
+    server: RestServer, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = connected(server)
+    waits: list[float] = []
+    monkeypatch.setattr(rest_adapter.time, "sleep", waits.append)
+    for asked in ("7", formatdate(time.time() + 20, usegmt=True), "some day"):
+        server.faults.append(Fault(COMMIT, status, headers={"Retry-After": asked}))
+    append(lake)
+    assert ids(lake) == [1]
+    assert len(server.sent(COMMIT)) == 4
+    seconds = [round(each) for each in waits if each > 5]
+    assert seconds[0] == 7
+    assert 17 <= seconds[1] <= 20
+
+
+def test_a_wait_that_is_too_long_is_left_to_the_caller(server: RestServer) -> None:
+    lake = connected(server)
+    server.faults.append(Fault(COMMIT, 503, headers={"Retry-After": "3600"}))
+    with pytest.raises(lakescan.CommitStateUnknown):
+        append(lake)
+    assert len(server.sent(COMMIT)) == 1
+    assert ids(lake) == []
+
+
+@pytest.mark.parametrize("status", [502, 503, 504, None])
+def test_reads_are_sent_again(server: RestServer, status: int | None) -> None:
+    lake = connected(server)
+    server.faults.append(Fault("GET namespaces/db/tables/t", status, times=2))
+    assert ids(lake) == []
+
+
+def test_a_change_without_a_key_is_looked_up_instead_of_sent_again(server: RestServer) -> None:
+    lake = connected(server)
+    server.faults.append(Fault(COMMIT, 504, is_done=True))
+    append(lake)
+    assert len(server.sent(COMMIT)) == 1
+    assert ids(lake) == [1]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_token_that_has_expired_is_renewed(server: RestServer) -> None:
+    server.token = "first"
+    lake = connected(server, credential="me:secret")
+    assert not server.sent("oauth/tokens")
+    server.token = "second"
+    append(lake)
+    server.token = "third"
+    tx = lake.transaction()
+    tx.load_table("db.t").append(pa.table({"id": [2]}))
+    server.token = "fourth"
+    tx.commit()
+    assert ids(lake) == [1, 2]
+    assert {each.body["client_id"][0] for each in server.sent("oauth/tokens")} == {"me"}
+    assert server.sent(TRANSACTION)[-1].headers["authorization"] == "Bearer fourth"
+    server.token = "fifth"
+    table = lake.load_table("db.t")
+    server.token = "sixth"
+    assert len(table.scan().options(scan_planning_mode="server").to_arrow()) == 2
+
+
+def test_requests_are_signed(server: RestServer) -> None:
+    server.config["idempotency-key-lifetime"] = "PT30M"
+    signing = {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1", "rest.signing-name": "glue"}
+    lake = connected(server, **signing, **{"client.access-key-id": "KEY", "client.secret-access-key": "SECRET"})
+    server.faults.append(Fault(TRANSACTION, 503))
+    with lake.transaction() as tx:
+        tx.load_table("db.t").append(pa.table({"id": [2]}))
+    for each in server.requests:
+        assert each.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=KEY/")
+        assert "/us-east-1/glue/" in each.headers["authorization"]
+    first, second = server.sent(TRANSACTION)
+    assert "idempotency-key" in first.headers["authorization"]
+    assert first.headers.keys() == second.headers.keys()
+
+
+def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
+    server: RestServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    lake = connected(server)
+    append(lake)
+    scan = lake.load_table("db.t").scan().where("id > 0").report_to(lake.reporter("db.t"))
+    assert len(scan.to_arrow()) == 1
+    (sent,) = server.sent("tables/t/metrics")
+    assert (sent.body["report-type"], sent.body["table-name"]) == ("scan-report", "lake.db.t")
+    assert sent.body["filter"] == {"type": "gt", "term": "id", "value": 0}
+    assert sent.body["metrics"]["result-data-files"] == {"unit": "count", "value": 1}
+    server.faults.append(Fault("tables/t/metrics", 500))
+    assert len(scan.to_arrow()) == 1
+    assert "took no report" in caplog.text
+    with pytest.raises(lakescan.UnsupportedFeature, match="reports of scans"):
+        lakescan.catalog("embedded", warehouse=tmp_path / "embedded").reporter("db.t")

@@ -1,0 +1,131 @@
+"""A table that is opened again reads only what is new, and is in the state that its metadata says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.table import StaticTable
+
+import lakescan
+from lakescan.common.cache import CACHE
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from tests.iceberg.test_metadata import SNAPSHOT, V2
+from tests.support.catalog import local_catalog
+
+_STEPS = ["append", "append", "delete", "filter", "merge", "read", "read before", "roll back", "replace"]
+
+
+def created(catalog: lakescan.Catalog) -> lakescan.Table:
+    schema = pa.schema({"n": pa.int64(), "part": pa.string()})
+    properties = {"commit.manifest-merge.enabled": "false", "write.delete.mode": "merge-on-read"}
+    return catalog.create_table("db.t", schema, partition_by=["part"], properties=properties)
+
+
+def planned(table: lakescan.Table, condition: str | None = None, version: int | None = None) -> list[tuple[Any, ...]]:
+    """The data files of a plan, with their rows and the number of their deletes."""
+    scan = table.scan() if version is None else table.scan().as_of(version=version)
+    files = (scan if condition is None else scan.where(condition)).plan().files
+    deletes = map(len, files["deletes"].to_pylist())
+    return sorted(zip(files["path"].to_pylist(), files["record_count"].to_pylist(), deletes, strict=True))
+
+
+def planned_by_pyiceberg(table: lakescan.Table, condition: str = "true", version: int | None = None) -> Any:
+    scan = StaticTable.from_metadata(table.scan().spec.table.metadata.source).scan(condition, snapshot_id=version)
+    return sorted((each.file.file_path, each.file.record_count, len(each.delete_files)) for each in scan.plan_files())
+
+
+@settings(max_examples=12, deadline=None)
+@given(steps=st.lists(st.sampled_from(_STEPS), max_size=10))
+def test_any_history_read_step_by_step_is_what_the_metadata_says(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("lake")
+    catalog = lakescan.catalog(folder.name, warehouse=folder)
+    catalog.create_namespace("db")
+    table, versions, number = created(catalog), [], 0
+    for step in [*steps, "read"]:
+        match step:
+            case "append":
+                table.append(pa.table({"n": [number, number + 1], "part": ["a", "b"]}))
+                versions.append(table.version)
+                number += 2
+            case "delete":
+                table.delete(f"n = {number - 3}")
+            case "filter":
+                found = planned(table, "part = 'a'")
+                assert found == planned_by_pyiceberg(table, "part = 'a'")
+            case "merge":
+                table.rewrite_manifests()
+            case "roll back" if versions and table.version not in versions[:1]:
+                table.rollback(version=versions[0])
+                versions = versions[:1]
+            case "replace":
+                catalog.drop_table("db.t")
+                table, versions = created(catalog), []
+            case "read before" if versions:
+                assert planned(table, None, versions[0]) == planned_by_pyiceberg(table, version=versions[0])
+            case "read":
+                found = planned(table)
+                assert found == planned_by_pyiceberg(table)
+                CACHE.clear()
+                assert found == planned(table)
+
+
+def test_of_a_snapshot_that_adds_a_manifest_only_that_is_read(tmp_path: Path) -> None:
+    made = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
+    for number in range(3):
+        made.append(pa.table({"n": [number]}))
+    assert len(lakescan.table(made.metadata_location).scan().plan().table) == 3
+    for manifest in (tmp_path / "n" / "t" / "metadata").glob("*-m0.avro"):
+        manifest.rename(manifest.with_suffix(".away"))
+    made.append(pa.table({"n": [3]}))
+    files = lakescan.table(made.metadata_location).scan().plan().files
+    assert files["record_count"].to_pylist() == [1, 1, 1, 1]
+    for manifest in (tmp_path / "n" / "t" / "metadata").glob("*.away"):
+        manifest.rename(manifest.with_suffix(".avro"))
+    CACHE.clear()
+    assert lakescan.table(made.metadata_location).scan().plan().files == files
+
+
+def parsed(snapshots: list[dict[str, Any]]) -> TableMetadata:
+    document = V2 | {"snapshots": snapshots, "current-snapshot-id": snapshots[-1]["snapshot-id"]}
+    return parse_metadata(json.dumps(document).encode(), "there.metadata.json")
+
+
+SNAPSHOTS = [SNAPSHOT | {"snapshot-id": number, "sequence-number": number} for number in range(1, 31)]
+
+
+def test_snapshots_that_are_known_are_not_parsed_again() -> None:
+    before = parsed(SNAPSHOTS[:-1]).snapshots
+    after = parsed(SNAPSHOTS).snapshots
+    assert list(after) == list(range(1, 31))
+    assert all(after[number] is before[number] for number in before)
+    CACHE.clear()
+    assert parsed(SNAPSHOTS).snapshots == after
+
+
+@pytest.mark.parametrize(
+    "changed", [{"manifest-list": "other.avro"}, {"summary": {"operation": "delete"}}, {"timestamp-ms": 2_000}]
+)
+def test_a_snapshot_with_the_id_of_a_known_one_has_its_own_members(changed: dict[str, Any]) -> None:
+    parsed(SNAPSHOTS)
+    snapshots = [each | (changed if each["snapshot-id"] == 7 else {}) for each in SNAPSHOTS]
+    found = parsed(snapshots).snapshots
+    CACHE.clear()
+    assert found == parsed(snapshots).snapshots
+    assert found[7] != parsed(SNAPSHOTS).snapshots[7]
+
+
+@pytest.mark.parametrize("number", [7.0, True, "7"])
+def test_a_snapshot_that_is_like_a_known_one_but_for_a_type_is_refused(number: Any) -> None:
+    parsed(SNAPSHOTS)
+    with pytest.raises(CorruptMetadata, match="which is not a whole number"):
+        parsed([each | {"sequence-number": number if each["snapshot-id"] == 7 else 1} for each in SNAPSHOTS])

@@ -1,0 +1,121 @@
+"""A script for a process of its own: Hadoop's own client of S3, from Maven, reads what lakescan wrote to a server.
+
+Prints 'fine' when all is well.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import Any
+
+import pyarrow as pa
+
+import lakescan
+import lakescan.spark
+from lakescan.spark.native import lanes
+from tests.support.rows import differences
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
+from tests.support.s3a import s3a_session
+
+BUCKET = "lake"
+
+
+def native(spark: Any, scan: lakescan.Scan) -> pa.Table:
+    """The rows by the native lane alone, which are those of the Arrow lane and of this process."""
+    frame = scan.options(lane="native").to_spark(spark)
+    plan = frame._jdf.queryExecution().toString()
+    assert f"s3a://{BUCKET}" in plan
+    assert SECRET not in plan
+    found = frame.toArrow()
+    assert differences(found, scan.to_arrow()) == ""
+    assert differences(found, scan.options(lane="arrow").to_spark(spark).toArrow()) == ""
+    return found
+
+
+def changed(spark: Any, catalog: lakescan.Catalog, format: str) -> None:
+    """A table whose rows are changed on Spark by all statements, with files under names of all kinds."""
+    name = f"store.n.{format}"
+    modes = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+    modes |= {"format-version": "3" if format == "iceberg" else "2"}
+    catalog.create_table(
+        f"n.{format}",
+        "n BIGINT, s STRING",
+        format=format,
+        partition_by="s",
+        properties={"delta.enableDeletionVectors": "true"} if format == "delta" else modes,
+    )
+    table = catalog.load_table(f"n.{format}")
+    texts = ["a b", "50%20", "+ö", "x=y", "\U0001f600"]
+    for start in (0, 100, 200):
+        table.append(pa.table({"n": range(start, start + 100), "s": [texts[n % len(texts)] for n in range(100)]}))
+    assert native(spark, catalog.load_table(f"n.{format}").scan()).num_rows == 300
+    source = spark.range(290, 310).selectExpr("id AS n", "'a b' AS s")
+    for text in (
+        f"DELETE FROM {name} WHERE n % 10 = 3",
+        f"UPDATE {name} SET n = n + 1000 WHERE n % 10 = 4",
+        f"MERGE INTO {name} t USING src ON t.n = src.n WHEN MATCHED THEN UPDATE SET s = 'merged' "
+        "WHEN NOT MATCHED THEN INSERT *",
+    ):
+        lakescan.spark.sql(spark, text, src=source)
+    scan = catalog.load_table(f"n.{format}").scan()
+    found = native(spark, scan)
+    gone = [n for n in range(300) if n % 10 in (3, 4)]
+    numbers = set(range(310)) - set(gone) | {n + 1000 for n in gone if n % 10 == 4}
+    numbers |= {n for n in gone if n >= 290}  # the source brings them again
+    assert sorted(found["n"].to_pylist()) == sorted(numbers)
+    assert native(spark, scan.where("n > 150 and s = 'a b'").select("n", "_file", "_pos")).num_rows > 0
+
+
+def upserted(spark: Any, catalog: lakescan.Catalog) -> None:
+    """Equality deletes, and position deletes of format version 2."""
+    modes = {"format-version": "2", "write.delete.mode": "merge-on-read"}
+    catalog.create_table("n.upserts", "n BIGINT, s STRING", properties=modes)
+    table = catalog.load_table("n.upserts")
+    table.append(pa.table({"n": range(100), "s": ["old"] * 100}))
+    sink = lakescan.spark.upsert_sink("store.n.upserts", "n", query="q", **{"upsert-mode": "equality"})
+    sink(spark.range(90, 110).selectExpr("id AS n", "'new' AS s"), 0)
+    lakescan.spark.sql(spark, "DELETE FROM store.n.upserts WHERE n < 5")
+    found = native(spark, catalog.load_table("n.upserts").scan())
+    assert sorted(found["n"].to_pylist()) == list(range(5, 110))
+    assert found["s"].to_pylist().count("new") == 20
+
+
+def other_settings(spark: Any, endpoint: str) -> None:
+    """Storage options that Spark does not have are in no plan, and the Arrow lane reads."""
+    options = {"s3.endpoint": endpoint, "s3.region": REGION, "s3.access-key-id": "vended"}
+    options["s3.secret-access-key"] = "vended-secret"
+    scan = lakescan.table(f"s3://{BUCKET}/plain", storage_options=options).scan()
+    text = lakescan.spark.explain(scan.options(lane="native"))
+    assert "the setting access_key is not known to be the same in the session's Spark" in text
+    assert "vended" not in text
+    frame = scan.to_spark(spark)
+    assert frame.count() == 3
+    assert "vended" not in frame._jdf.queryExecution().toString()
+
+
+def main() -> None:
+    lanes.LEAST_IN_STORES = 0  # statements read small tables in the native lane, too
+    with (
+        s3_server(BUCKET) as endpoint,
+        tempfile.TemporaryDirectory() as folder,
+        s3a_session(endpoint, KEY, SECRET) as spark,
+    ):
+        options = {"s3.endpoint": endpoint, "s3.region": REGION}
+        options |= {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+        warehouse = {"uri": f"sqlite:///{folder}/c.db", "warehouse": f"s3://{BUCKET}/warehouse"}
+        catalog = lakescan.catalog("store", type="sql", **warehouse, **options)
+        catalog.create_namespace("n")
+        lakescan.save(pa.table({"n": [1, 2, 3]}), f"s3://{BUCKET}/plain", format="delta", storage_options=options)
+        plain = lakescan.table(f"s3://{BUCKET}/plain", storage_options=options).scan()
+        assert native(spark, plain).num_rows == 3
+        for format in ("iceberg", "delta"):
+            changed(spark, catalog, format)
+        upserted(spark, catalog)
+        other_settings(spark, endpoint)
+    print("fine")
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()

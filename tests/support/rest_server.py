@@ -1,0 +1,310 @@
+"""A REST catalog in a thread, over a pyiceberg catalog in a folder: with faults, and a record of all requests."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from lakescan.catalogs.storage_properties import of_storage
+from lakescan.iceberg.metadata.write import metadata_text, metadata_writes, with_all_metadata
+from tests.support.rest_plans import as_answer, paged, scan_tasks
+
+TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+ENDPOINTS = (
+    "GET /v1/{prefix}/namespaces",
+    "POST /v1/{prefix}/namespaces",
+    "GET /v1/{prefix}/namespaces/{namespace}",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables",
+    f"GET {TABLE}",
+    f"POST {TABLE}",
+    f"DELETE {TABLE}",
+    "POST /v1/{prefix}/transactions/commit",
+    f"POST {TABLE}/plan",
+    f"GET {TABLE}/plan/{{plan-id}}",
+    f"DELETE {TABLE}/plan/{{plan-id}}",
+    f"POST {TABLE}/tasks",
+    f"GET {TABLE}/credentials",
+    f"POST {TABLE}/metrics",
+)
+
+
+@dataclass
+class Request:
+    """What a client sent."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+    query: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def what(self) -> str:
+        """Method and path, as `POST transactions/commit`."""
+        return f"{self.method} {self.path.removeprefix('/v1/')}"
+
+
+@dataclass
+class Fault:
+    """An answer in the place of the real one to requests whose `what` ends so; None closes the connection."""
+
+    what: str
+    status: int | None
+    times: int = 1
+    is_done: bool = False  # whether the request has its effect all the same
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Answer = tuple[int, Any]
+
+
+class RestServer:
+    """The server's state: its catalog, what it says that it has, faults, and the requests so far."""
+
+    def __init__(self, folder: Path, properties: Mapping[str, str]) -> None:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        self.folder = folder
+        own = {"uri": f"sqlite:///{folder}/rest.db", "warehouse": f"file://{folder}/warehouse"}
+        self.catalog = with_all_metadata(SqlCatalog("behind", **{**own, **properties}))
+        self.endpoints: list[str] | None = list(ENDPOINTS)
+        self.config: dict[str, Any] = {}  # of `v1/config`, beside the endpoints
+        self.table_config: dict[str, Any] = {}  # of loaded tables
+        self.of_table: dict[str, Any] = {}  # more of loaded tables
+        self.requests: list[Request] = []
+        self.faults: list[Fault] = []
+        self.before: Callable[[Request], Answer | None] = lambda request: None  # may answer instead
+        self.plans: dict[str, tuple[int, Any]] = {}  # how often they are not completed yet, and what then
+        self.plan_tasks: dict[str, Any] = {}
+        self.page, self.looks = 0, 0  # tasks of a plan task, how often an asynchronous plan is not completed
+        self.of_plan: dict[str, Any] = {}  # more of a completed plan
+        self.credentials: list[Any] = []
+        self.token: str | None = None  # what requests have to be authorized by
+        self.keys: dict[str, Answer] = {}  # answers by their idempotency key
+        self.lock = threading.RLock()
+
+    def sent(self, what: str) -> list[Request]:
+        """The requests whose method and path end so."""
+        return [each for each in self.requests if each.what.endswith(what)]
+
+    def answer(self, request: Request) -> Answer:
+        """What the catalog answers; a request with a key that was answered has no other effect."""
+        key = request.headers.get("idempotency-key")
+        if request.path.endswith("/oauth/tokens"):
+            return 200, {"access_token": self.token, "token_type": "bearer", "expires_in": 3600}
+        if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
+            return refused(401, RuntimeError("the token has expired"))
+        with self.lock:
+            if key in self.keys:
+                return self.keys[key]
+            found = self.before(request) or self._answered(request)
+            if key is not None and found[0] < 500:
+                self.keys[key] = found
+            return found
+
+    def _answered(self, request: Request) -> Answer:
+        from pyiceberg import exceptions as theirs
+
+        try:
+            return self._routed(request)
+        except (theirs.NoSuchTableError, theirs.NoSuchNamespaceError) as error:
+            return refused(404, error)
+        except (theirs.CommitFailedException, theirs.TableAlreadyExistsError, theirs.NamespaceAlreadyExistsError) as e:
+            return refused(409, e)
+        except (ValueError, NotImplementedError) as error:
+            return refused(400, error)
+        except Exception as error:
+            return refused(500, error)
+
+    def _routed(self, request: Request) -> Answer:
+        match (request.method, *request.path.removeprefix("/v1/").split("/")):
+            case ("GET", "config"):
+                listed = {} if self.endpoints is None else {"endpoints": self.endpoints}
+                return 200, {"defaults": {}, "overrides": {}, **listed, **self.config}
+            case ("GET", "namespaces"):
+                parent = request.query.get("parent", [""])[0]
+                return 200, {"namespaces": self.catalog.list_namespaces(names(parent) if parent else ())}
+            case ("POST", "namespaces"):
+                self.catalog.create_namespace(tuple(request.body["namespace"]), request.body.get("properties", {}))
+                return 200, {"namespace": request.body["namespace"], "properties": {}}
+            case ("GET", "namespaces", namespace):
+                found = self.catalog.load_namespace_properties(names(namespace))
+                return 200, {"namespace": names(namespace), "properties": dict(found)}
+            case ("GET", "namespaces", namespace, "tables"):
+                found = self.catalog.list_tables(names(namespace))
+                return 200, {"identifiers": [{"namespace": each[:-1], "name": each[-1]} for each in found]}
+            case ("POST", "namespaces", namespace, "tables"):
+                return self._created(names(namespace), request.body)
+            case ("GET", "namespaces", namespace, "tables", table):
+                return 200, self.loaded((*names(namespace), unquote(table)))
+            case ("POST", "namespaces", namespace, "tables", table):
+                self._commit([{**request.body, "identifier": {"namespace": names(namespace), "name": unquote(table)}}])
+                return 200, self.loaded((*names(namespace), unquote(table)))
+            case ("DELETE", "namespaces", namespace, "tables", table):
+                self.catalog.drop_table((*names(namespace), unquote(table)))
+                return 204, None
+            case ("POST", "namespaces", namespace, "tables", table, "plan"):
+                return self._planned((*names(namespace), unquote(table)), request.body)
+            case ("GET", "namespaces", _, "tables", _, "plan", plan_id):
+                left, answer = self.plans[plan_id]
+                self.plans[plan_id] = left - 1, answer
+                return 200, answer if left < 1 else {"status": "submitted", "plan-id": plan_id}
+            case ("DELETE", "namespaces", _, "tables", _, "plan", plan_id):
+                self.plans.pop(plan_id)
+                return 204, None
+            case ("POST", "namespaces", _, "tables", _, "tasks"):
+                return 200, self.plan_tasks.pop(request.body["plan-task"])
+            case ("POST", "namespaces", _, "tables", _, "metrics"):
+                return 204, None
+            case ("GET", "namespaces", namespace, "tables", table, "credentials"):
+                return 200, {"storage-credentials": self.credentials}
+            case ("POST", "transactions", "commit"):
+                self._commit(request.body["table-changes"])
+                return 204, None
+        return refused(404, ValueError(f"no route {request.what}"))
+
+    def loaded(self, name: tuple[str, ...]) -> dict[str, Any]:
+        """The answer to loading a table."""
+        table = self.catalog.load_table(name)
+        return {
+            "metadata-location": table.metadata_location,
+            "metadata": json.loads(metadata_text(table.metadata)),
+            "config": self.table_config,
+            **self.of_table,
+        }
+
+    def _planned(self, name: tuple[str, ...], request: dict[str, Any]) -> Answer:
+        tasks = scan_tasks(
+            self.catalog.load_table(name).metadata_location, request, of_storage(self.catalog.properties)
+        )
+        if not self.page:
+            completed = {"status": "completed", **as_answer(tasks), **self.of_plan}
+        else:
+            completed = {
+                "status": "completed",
+                "plan-tasks": self._tokens(list(paged(tasks, self.page))),
+                **self.of_plan,
+            }
+        if not self.looks:
+            return 200, completed | ({"plan-id": f"plan {len(self.plans)}"} if self.page else {})
+        plan_id = f"plan {len(self.plans)}"
+        self.plans[quote(plan_id, safe="")] = self.looks - 1, completed
+        return 200, {"status": "submitted", "plan-id": plan_id}
+
+    def _tokens(self, pages: list[list[dict[str, Any]]]) -> list[str]:
+        """Plan tasks for pages, where the first page stands for the last one, too."""
+        tokens = [f"task {len(self.plan_tasks)}.{number}" for number in range(len(pages))]
+        for token, page in zip(tokens, pages, strict=True):
+            self.plan_tasks[token] = as_answer(page)
+        if len(tokens) > 1:
+            self.plan_tasks[tokens[0]]["plan-tasks"] = [tokens.pop()]
+        return tokens
+
+    def _created(self, namespace: tuple[str, ...], body: dict[str, Any]) -> Answer:
+        from pyiceberg.catalog.rest import CreateTableRequest
+
+        wanted = CreateTableRequest.model_validate(
+            {"location": None, "write-order": None, "partition-spec": None, **body}
+        )
+        with metadata_writes(wanted.properties, wanted.name):
+            made = self.catalog.create_table(
+                (*namespace, wanted.name),
+                wanted.table_schema,
+                wanted.location,
+                *([wanted.partition_spec] if wanted.partition_spec else []),
+                properties=wanted.properties,
+            )
+        return 200, self.loaded(made.name())
+
+    def _commit(self, changes: list[dict[str, Any]]) -> None:
+        """All or none: what they require is looked at first."""
+        from pyiceberg.table import CommitTableRequest
+
+        commits = []
+        for each in changes:
+            wanted = CommitTableRequest.model_validate_json(json.dumps(each))
+            table = self.catalog.load_table((*wanted.identifier.namespace.root, wanted.identifier.name))
+            for requirement in wanted.requirements:
+                requirement.validate(table.metadata)
+            commits.append((table, wanted))
+        for table, wanted in commits:
+            self.catalog.commit_table(table, wanted.requirements, wanted.updates)
+
+
+def names(part: str) -> tuple[str, ...]:
+    """The levels of a namespace in a path."""
+    return tuple(unquote(part).split("\x1f"))
+
+
+def refused(status: int, error: Exception) -> Answer:
+    """An error as the specification has it."""
+    return status, {"error": {"message": str(error), "type": type(error).__name__, "code": status}}
+
+
+@contextmanager
+def rest_server(folder: Path, properties: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[RestServer, str]]:
+    """A running server, and its URI; properties are those of the catalog behind it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = RestServer(folder, properties)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            text = self.rfile.read(length)
+            parts = urlsplit(self.path)
+            kind = self.headers.get("Content-Type") or ""
+            body = (json.loads(text) if "json" in kind else parse_qs(text.decode())) if text else None
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Request(self.command, parts.path, headers, body, parse_qs(parts.query))
+            state.requests.append(request)
+            fault = next((each for each in state.faults if each.times and request.what.endswith(each.what)), None)
+            if fault is None:
+                self._send(*state.answer(request), {})
+                return
+            fault.times -= 1
+            if fault.is_done:
+                state.answer(request)
+            if fault.status is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            self._send(*refused(fault.status, RuntimeError("as the test says")), fault.headers)
+
+        def _send(self, status: int, found: Any, headers: dict[str, str]) -> None:
+            data = b"" if found is None else json.dumps(found).encode()
+            self.send_response(status)
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(data)),
+                **headers,
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = do_HEAD = _answer
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing: tests look at `requests`."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield state, f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
