@@ -20,7 +20,7 @@ from lakescan.planning.file_table import FileTable
 TARGET_SIZE = 128 * 2**20
 MIN_ADAPTIVE_SIZE = 16 * 2**20
 NO_END = 2**63 - 1
-_SPLITTABLE = pa.array(["parquet", "orc", "avro"])
+_SPLITTABLE = ("parquet", "orc", "avro")
 _FEW = 64  # splits allowed for a file with fewer rows than that
 
 SPLITS = pa.schema(
@@ -48,7 +48,7 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
     """
     split_size = min(split_size, limits.FILE_SIZE)
     size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
-    splittable = pc.is_in(table.files["file_format"], value_set=_SPLITTABLE).to_numpy()
+    splittable = pc.is_in(table.files["file_format"], value_set=pa.array(_SPLITTABLE)).to_numpy()
     offsets, first, count = _valid_offsets(table, size)
     by_offset = splittable & (count > 0)
     rows = pc.fill_null(table.files["record_count"], limits.SPLITS).to_numpy()
