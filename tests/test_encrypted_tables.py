@@ -540,12 +540,20 @@ def test_avro_and_orc_files_that_are_streams_are_read(lake: Lake, kind: str) -> 
         open_data_file(Storage(), str(path), kind, whole)
 
 
-def test_changes_of_rows_on_spark_are_refused_before_anything_is_written(lake: Lake, spark: Any) -> None:
+def test_spark_reads_appends_and_changes_rows(lake: Lake, spark: Any) -> None:
     import lakescan.spark
 
     lake.created(VECTORS)
-    before = lake.files
     lakescan.spark.register(spark)
-    with pytest.raises(lakescan.InvalidOption, match="given by name"):
-        lakescan.spark.sql(spark, f"DELETE FROM {lake.name}.db.t WHERE id = 2")
-    assert lake.files == before
+    name = f"{lake.name}.db.t"
+    new = spark.createDataFrame([(3, "z", 30.0), (7, "c", 70.0)], "id bigint, k string, v double")
+    lakescan.spark.sql(spark, f"UPDATE {name} SET v = v + 1 WHERE id % 2 = 1")
+    lakescan.spark.sql(spark, f"DELETE FROM {name} WHERE id = 2 OR k IS NULL")
+    merge = f"MERGE INTO {name} t USING {{new}} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+    lakescan.spark.sql(spark, f"{merge} WHEN NOT MATCHED THEN INSERT *", new=new)
+    lake.table.append(spark.createDataFrame([(8, "d", 80.0)], "id bigint, k string, v double"))
+    expected = [(1, 2.0), (3, 30.0), (4, 4.0), (7, 70.0), (8, 80.0)]
+    rows = lake.table.scan().to_spark(spark).collect()
+    assert sorted((row.id, row.v) for row in rows) == expected
+    assert sorted(zip(*(lake.table.scan().to_arrow()[n].to_pylist() for n in ("id", "v")), strict=True)) == expected
+    assert b"PAR1" not in lake.files.values()

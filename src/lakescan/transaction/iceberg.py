@@ -18,7 +18,7 @@ from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.catalogs.registry import connection, key_manager_of
+from lakescan.catalogs.registry import connection, key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
@@ -55,6 +55,7 @@ from lakescan.iceberg.write.outcomes import check_same
 from lakescan.iceberg.write.redefine import with_other_columns
 from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.iceberg.write.row_deletes import IcebergDeletes
+from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
@@ -179,7 +180,9 @@ class IcebergTarget:
         table, made = self.opened, self._with_columns
         if made is not None:
             table = IcebergTable(made.metadata, self.storage, InFolder(self._table.metadata_location, self.storage))
-        return ScanSpec(table, self.storage, self.name, selector=selector)
+        manager = key_manager_name(self.identifier.catalog)  # which workers import
+        options = ReadOptions() if manager is None else ReadOptions.of({"key-manager": manager})
+        return ScanSpec(table, self.storage, self.name, options, selector=selector)
 
     @property
     def retries(self) -> RetryPolicy:
