@@ -82,7 +82,12 @@ def open_table(
     manager = named_key_manager(options.key_manager) if options.key_manager else key_manager
     io_properties = {} if found is None else found.io_properties
     storage = Storage(
-        options.storage_options or {}, options.relocate or {}, manager, options.cache_folder, io_properties
+        options.storage_options or {},
+        options.relocate or {},
+        manager,
+        options.cache_folder,
+        io_properties,
+        vended=None if found is None else found.vended,
     )
     wanted = None if options.format is None else format_named(options.format)
     options = options.without(("path", "format", "storage-options", "relocate"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import connection, is_known, refusal
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
 from lakescan.errors import (
@@ -25,7 +27,9 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
+from lakescan.storage import Storage
 from lakescan.storage.faults import told
+from lakescan.storage.vended import Vended
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
 
@@ -34,12 +38,17 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets.
+    `io_properties` configure access to its files; they hold secrets. `vended` renews them.
     """
 
     format: str
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    vended: Vended | None = None
+
+    def storage(self) -> Storage:
+        """Access to its files."""
+        return Storage(io_properties=self.io_properties, vended=self.vended)
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,11 @@ def find(identifier: Identifier) -> FoundTable:
     """Look a table up; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not answer."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    catalog = connection(identifier.catalog)
+    catalog: Any = connection(identifier.catalog)
     with translated(identifier):
+        if isinstance(catalog, UnityCatalog):
+            found = catalog.find(identifier)
+            return FoundTable("delta", found.location, vended=found)
         try:
             table = catalog.load_table(identifier.within)
         except NoSuchTableError:

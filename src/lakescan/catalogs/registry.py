@@ -87,6 +87,8 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             f"with lakescan.catalog({name!r}, warehouse='./lake') for an embedded catalog, or with its properties "
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
+    if (unity := _of_unity(name, properties)) is not None:
+        return unity
     try:
         return with_all_metadata(load_catalog(name, **properties))
     except (ValueError, NotInstalledError) as error:
@@ -95,6 +97,17 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         if (why := refusal(error)) is None:
             raise
         raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
+
+
+def _of_unity(name: str, properties: Mapping[str, str]) -> Any:
+    """The catalog, if it is of type unity, here or in pyiceberg's configuration; else None."""
+    from pyiceberg.utils.config import Config
+
+    from lakescan.catalogs.unity.catalog import UnityCatalog  # others do not need it
+
+    configured = {**(Config().get_catalog_config(name) or {}), **properties}
+    said = {key: str(value) for key, value in configured.items()}
+    return UnityCatalog(name, said) if said.get("type", "").lower() == "unity" else None
 
 
 def refusal(error: Exception) -> str | None:

@@ -26,6 +26,7 @@ from lakescan.storage.filesystems import CONNECTIONS, account_of
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
+from lakescan.storage.vended import Vended
 
 if TYPE_CHECKING:
     from lakescan.storage.single_requests import ListedName
@@ -56,7 +57,8 @@ class Storage:
     `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
     creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
-    of the first location. Raises `InvalidOption` for unknown options.
+    of the first location. `vended` renews the FileIO properties that a catalog issues for some time only. Raises
+    `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -65,6 +67,7 @@ class Storage:
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
+    vended: Vended | None = None
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -85,6 +88,7 @@ class Storage:
             other.cache_folder,
             other.io_properties,
             other.azure_account,
+            other.vended,
         )
         made._filesystems = other._filesystems
         return made
@@ -96,6 +100,7 @@ class Storage:
             "key_manager": self.key_manager,
             "io_properties": self.io_properties,
             "azure_account": self.azure_account,
+            "vended": self.vended,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -104,22 +109,47 @@ class Storage:
     @property
     def identity(self) -> Hashable:
         """A key for caches: storages with the same identity read the same bytes at the same location."""
+        if self.vended is not None:
+            return self.vended.identity, repr(sorted(self.options.items())), tuple(sorted(self.relocate.items()))
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
         return repr(settings), tuple(sorted(self.relocate.items()))
 
     @property
     def has_secrets(self) -> bool:
         """Whether there are settings that plans must not show."""
-        return bool(self.options or self.io_properties)
+        return bool(self.options) or self.is_set_by_catalog
+
+    @property
+    def is_set_by_catalog(self) -> bool:
+        """Whether a catalog says how files are accessed, which engines beside this library do not know."""
+        return bool(self.io_properties) or (self.vended is not None and self.vended.has_credentials)
+
+    def for_writing(self) -> Storage:
+        """This storage, with credentials for writing if a catalog issues them."""
+        writing = None if self.vended is None else self.vended.for_writing()
+        if writing is self.vended:
+            return self
+        account = self.azure_account
+        return Storage(self.options, self.relocate, self.key_manager, self.cache_folder, {}, account, writing)
+
+    def _renew(self) -> None:
+        """Take new FileIO properties, with new connections, if the catalog has issued any."""
+        if self.vended is None or self.options or not self.vended.has_credentials:
+            return
+        if (issued := self.vended.properties()) is not self.io_properties:
+            self._of_catalog = StorageOptions.of(issued, ignore_unknown=True)
+            self._filesystems, self.io_properties = {}, issued
 
     @property
     def settings(self) -> StorageOptions:
         """What connections are made with: the options or, if there are none, the catalog's FileIO properties."""
+        self._renew()
         return self._settings if self.options else self._of_catalog
 
     @property
     def all_options(self) -> StorageOptions:
         """The options, and what the catalog's FileIO properties say beside them."""
+        self._renew()
         return StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
 
     def relocated(self, location: str) -> str:
@@ -145,14 +175,17 @@ class Storage:
         """The filesystem of a location, and its path there."""
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
-        if (scheme, authority) not in self._filesystems:
+        if scheme != "file":
+            self._renew()
+        connections = self._filesystems  # another thread may put new ones in their place
+        if (scheme, authority) not in connections:
             with storage_boundary("reached", location):
-                self._filesystems[scheme, authority] = self._connected(scheme, authority)
+                connections[scheme, authority] = self._connected(scheme, authority)
         if scheme == "file":
-            return self._filesystems[scheme, authority], os.path.abspath(path)
+            return connections[scheme, authority], os.path.abspath(path)
         bucket = authority.partition("@")[0] if scheme == "abfs" else authority
         in_bucket = scheme in ("s3", "gcs", "abfs")
-        return self._filesystems[scheme, authority], (bucket + path) if in_bucket else path
+        return connections[scheme, authority], (bucket + path) if in_bucket else path
 
     def _connected(self, scheme: str, authority: str) -> pafs.FileSystem:
         if scheme == "abfs":

@@ -118,7 +118,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         import obstore
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
-    options = StorageOptions.of({**storage.io_properties, **storage.options}, ignore_unknown=True)
+    options = storage.all_options
     settings = options.delta_rs()
     if (endpoint := options.endpoint(scheme)) is not None and scheme != "s3":
         raise UnsupportedFeature(

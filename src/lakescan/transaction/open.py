@@ -97,7 +97,7 @@ def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOption
     found = format_named(entry.format)
     _check_format(str(identifier), found, wanted)
     options.check_format(found.name)
-    storage = Storage(io_properties=entry.io_properties)
+    storage = entry.storage()
     return found.open_target(entry.location, identifier, options, storage)
 
 

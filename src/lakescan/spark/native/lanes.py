@@ -55,7 +55,7 @@ def why_arrow(scan: ScanSpec) -> str | None:
     """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
     if scan.options.lane == "arrow":
         return "the option lane is arrow"
-    if scan.storage.io_properties:
+    if scan.storage.is_set_by_catalog:
         return "a catalog configures the file access, and Spark does not have that configuration"
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may have no field ids"
