@@ -107,12 +107,11 @@ class DeltaFormat:
         self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
     ) -> NewDeltaTable:
         """A table whose name the catalog has from its commit on."""
-        from lakescan.catalogs.create import place_of_delta
-        from lakescan.delta.commit.creation import new_table
+        from lakescan.catalogs.create import planned_delta
         from lakescan.transaction.delta_creation import NewDeltaTable
 
-        place = place_of_delta(catalog, name, definition.location)
-        return NewDeltaTable(place.location, new_table(definition), options, place.storage, name)
+        storage, location, new = planned_delta(catalog, name, definition)
+        return NewDeltaTable(location, new, options, storage, name)
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]

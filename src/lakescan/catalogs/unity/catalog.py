@@ -31,6 +31,11 @@ class UnityCatalog:
     def __repr__(self) -> str:
         return f"UnityCatalog({self.name!r}, {self.client.uri!r})"
 
+    @property
+    def storage_settings(self) -> dict[str, str]:
+        """What the catalog's properties say of storage, such as an endpoint or a region."""
+        return of_storage(self.properties)
+
     def find(self, identifier: Identifier) -> UnityTable:
         """A table; raises pyiceberg's `NoSuchTableError`, and `UnsupportedFeature` for one that is not of Delta."""
         names = self.table_names(identifier.within)
@@ -55,7 +60,7 @@ class UnityCatalog:
         is_managed = any(properties.get(f"delta.feature.{each}") for each in FEATURES)
         kind = ManagedUnityTable if is_managed else UnityTable
         names = self.table_names(identifier.within)
-        return kind(self.client, identifier, names, str(uuid), _plain(location), of_storage(self.properties))
+        return kind(self.client, identifier, names, str(uuid), _plain(location), self.storage_settings)
 
     def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
         """A table that the API of Delta tables does not know, or of a server without it."""
@@ -75,7 +80,7 @@ class UnityCatalog:
             )
         if not found.get("storage_location") or not found.get("table_id"):
             raise CorruptMetadata(f"what catalog {self.name!r} says of {identifier} has no location, or no id")
-        location, settings = _plain(found["storage_location"]), of_storage(self.properties)
+        location, settings = _plain(found["storage_location"]), self.storage_settings
         return UnityTable(self.client, identifier, names, found["table_id"], location, settings, is_old=True)
 
     def load_table(self, name: Name) -> NoReturn:

@@ -169,7 +169,7 @@ class ManagedUnityTable(UnityTable):
         Raises `Taken`, and `CommitStateUnknown`.
         """
 
-        def again() -> Ratified | Taken | None:
+        def again() -> Ratified | Taken:
             try:
                 return self._sent(body)
             except Refused as refusal:
@@ -184,7 +184,7 @@ class ManagedUnityTable(UnityTable):
                 raise StorageError(str(refusal)) from refusal
 
         name = f"{self.name} (version {commit.version})"
-        found: Ratified | Taken = outcome_of(name, error, again, definite=(CommitConflict,), policy=_LOST)
+        found: Any = outcome_of(name, error, again, (CommitConflict,), _LOST)
         if isinstance(found, Taken):
             raise found
         return found

@@ -1,6 +1,7 @@
 """Commit to a Delta table: the next file of the log, put if absent; rebased on commits that do not conflict.
 
-Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/staged.py`). Every commit has a unique id (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
+Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/staged.py`). Every commit has an id of
+its own (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
 """
 
 from __future__ import annotations
@@ -117,10 +118,11 @@ class DeltaCommit:
             if self._is_made(version, text):
                 after_commit(self._location, version, text, before, self.storage)
                 return version
-            for last, winner in self._winners(version):
+            for file, winner in self._winners(version):
                 if winner.info.get(ID) == self.id:
                     return winner.version
                 winner.check(self._intent, self._location)
+                last = file
                 version, mark = winner.version + 1, mark if winner.row_ids is None else winner.row_ids
             attempts.again(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
 

@@ -122,7 +122,7 @@ def ensure_published(location: str, version: int, storage: Storage) -> None:
 def check_managed_change(
     location: str, storage: Storage, before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata]
 ) -> None:
-    """Raise `UnsupportedFeature` for a change of the protocol or the metadata that needs the catalog, or breaks with it.
+    """Raise `UnsupportedFeature` for a change of protocol or metadata that needs the catalog, or breaks with it.
 
     Raises `CommitConflict` if the catalog ratifies commits of the table, but the table is not of that kind any more.
     """
