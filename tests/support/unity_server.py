@@ -432,7 +432,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _hang_up(self) -> None:
         self.close_connection = True
 
-    do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_DELETE = _handle
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""

@@ -67,7 +67,7 @@ class Storage:
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
-    vended: Vended | None = None
+    vended: Vended | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)

@@ -76,11 +76,13 @@ def _proposed(table: ManagedTable, storage: Storage, staged: StagedCommit, chang
         try:
             return table.propose(staged, change)
         except TooManyStaged as error:
+            full: Exception = error
+        try:
             publish_ratified(table, storage, table.ratified())
-            if not attempts.wait():
-                raise NotCreated(
-                    f"the catalog takes no commit to {table.name} before others are published: {error}"
-                ) from error
+        except StorageError as error:
+            raise NotCreated(f"{table.name}: commits of others cannot be published, and have to be: {error}") from full
+        if not attempts.wait():
+            raise NotCreated(f"the catalog takes no commit to {table.name} before others are published") from full
 
 
 def _publish_or_log(table: ManagedTable, storage: Storage, ratified: Ratified, own: Mapping[str, bytes]) -> None:

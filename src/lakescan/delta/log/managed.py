@@ -7,7 +7,7 @@ more was published before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -64,6 +64,10 @@ class ManagedTable(Protocol):
     @property
     def name(self) -> str:
         """The table's name, for messages."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Tells the table from every other one, also of the same name or in the same folder."""
 
     def ratified(self) -> Ratified:
         """Ask the catalog; raises `NoSuchTable`, and `CommitConflict` if another table has the name by now."""
