@@ -21,7 +21,7 @@ from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.managed import managing
 from lakescan.delta.log.reader import DeltaVersion, LogReader
-from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, end_of_log, list_log, next_commits
+from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, list_log, newest_log, next_commits
 from lakescan.delta.log.text import single_actions
 from lakescan.delta.log.time_travel import (
     commit_info,
@@ -103,10 +103,8 @@ class DeltaTable:
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
         """Open the table in a folder; raises `NotATable`."""
-        end = end_of_log(location, storage)
-        if end is None:
-            return DeltaTable(location, storage, list_log(location, storage), is_whole=True)
-        return DeltaTable(location, storage, end, is_whole=False)
+        end, is_whole = newest_log(location, storage)
+        return DeltaTable(location, storage, end, is_whole=is_whole)
 
     @cached_property
     def identity(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Schemas and tables of a Unity Catalog by name; what it says of storage, and that its secrets stay where they belong."""
+"""Schemas and tables of a Unity Catalog by name; what it says of storage, and where its secrets stay."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_a_name_that_another_writer_takes_meanwhile_is_told(main: lakescan.Catal
 def test_properties_that_the_catalog_requires_otherwise_are_refused(main: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.InvalidOption, match="the catalog requires 'true'"):
         main.create_table("db.t", "id INT", format="delta", properties={"delta.enableDeletionVectors": "false"})
+    main.create_table("db.r", "id INT", format="delta")
     with pytest.raises(lakescan.UnsupportedFeature, match="replacing"):
-        main.create_table("db.r", "id INT", format="delta")
         main.create_table("db.r", "id INT", format="delta", replace=True)
 
 
@@ -124,7 +124,9 @@ def test_tables_that_the_newer_api_does_not_have_are_opened_by_the_older_one(
         lakescan.table("main.db.csv")
 
 
-def test_a_server_that_does_not_answer_is_told(main: lakescan.Catalog, table: lakescan.Table, server: UnityServer) -> None:
+def test_a_server_that_does_not_answer_is_told(
+    main: lakescan.Catalog, table: lakescan.Table, server: UnityServer
+) -> None:
     server.faults.append(Fault("GET", "/tables/t$", "dropped", times=2))
     assert ids() == []
     server.faults.append(Fault("GET", "/tables/t$", 403, kind="PermissionDeniedException"))

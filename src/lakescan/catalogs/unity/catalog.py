@@ -50,7 +50,7 @@ class UnityCatalog:
             raise self._failure(identifier, error) from error
         return self.table_of(identifier, answer)
 
-    def table_of(self, identifier: Identifier, answer: Mapping[str, Any]) -> UnityTable:
+    def table_of(self, identifier: Identifier, answer: dict[str, Any]) -> UnityTable:
         """A table by the server's description of it; raises `CorruptMetadata`."""
         metadata = answer.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
@@ -58,9 +58,9 @@ class UnityCatalog:
         if not uuid or not location:
             raise CorruptMetadata(f"what catalog {self.name!r} says of {identifier} has no location, or no id")
         is_managed = any(properties.get(f"delta.feature.{each}") for each in FEATURES)
-        kind = ManagedUnityTable if is_managed else UnityTable
         names = self.table_names(identifier.within)
-        return kind(self.client, identifier, names, str(uuid), _plain(location), self.storage_settings)
+        at = (self.client, identifier, names, str(uuid), _plain(location), self.storage_settings)
+        return ManagedUnityTable(*at).found(answer) if is_managed else UnityTable(*at)
 
     def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
         """A table that the API of Delta tables does not know, or of a server without it."""

@@ -98,11 +98,26 @@ class UnityTable:
 class ManagedUnityTable(UnityTable):
     """A table whose commits the catalog ratifies (`lakescan.delta.log.managed.ManagedTable`)."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._found: Ratified | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_found": None}
+
+    def found(self, answer: Node) -> Self:
+        """This table, as the catalog has just described it: its log is opened without asking again."""
+        self._found = self._read(answer)
+        return self
+
     def ratified(self) -> Ratified:
         """The newest version, and the commits that are not published as far as the catalog knows.
 
         Raises `NoSuchTable`, `CommitConflict` if another table has the name, `StorageError`, `CorruptMetadata`.
         """
+        found, self._found = self._found, None
+        if found is not None:
+            return found
         try:
             return self._read(self.client.get(self._path))
         except Refused as error:

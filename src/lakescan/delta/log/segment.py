@@ -178,15 +178,30 @@ def _as_ratified(listing: LogListing, ratified: Ratified) -> LogListing:
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
     """The checkpoint named by `_last_checkpoint` and the commits from it on; None if the log has to be listed."""
+    return _end(location, storage, _ask(location, storage))
+
+
+def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
+    """The log as `end_of_log` finds it, else as `list_log` does, and whether it is all of it.
+
+    A catalog is asked once. Raises what `list_log` raises.
+    """
+    ratified = _ask(location, storage)
+    end = _end(location, storage, ratified)
+    return (_whole(location, storage, ratified), True) if end is None else (end, False)
+
+
+def _ask(location: str, storage: Storage) -> Ratified | None:
+    """What the catalog has ratified; None for a table that commits to its log itself."""
     table = managing(location, storage)
-    if table is None:
-        return _published_end(location, storage)
-    ratified = table.ratified()
+    return None if table is None else table.ratified()
+
+
+def _end(location: str, storage: Storage, ratified: Ratified | None) -> LogListing | None:
     published = _published_end(location, storage)
-    if published is None:
-        return None
-    end = _as_ratified(published, ratified)
-    start = published.checkpoints[0].version + 1
+    if ratified is None or published is None:
+        return published
+    end, start = _as_ratified(published, ratified), published.checkpoints[0].version + 1
     after = [each for each in end.commits if each.version >= start]
     is_whole = bool(end.checkpoints) and first_gap(after, start) == ratified.latest + 1
     return end if is_whole else None
@@ -312,15 +327,18 @@ def list_log(location: str, storage: Storage) -> LogListing:
 
     Raises `CorruptMetadata` if a catalog has ratified a newer version than is there.
     """
-    table = managing(location, storage)
-    if table is None:
-        return _published(location, storage)
-    ratified = table.ratified()
-    listing = _as_ratified(_published(location, storage), ratified)
+    return _whole(location, storage, _ask(location, storage))
+
+
+def _whole(location: str, storage: Storage, ratified: Ratified | None) -> LogListing:
+    listing = _published(location, storage)
+    if ratified is None:
+        return listing
+    listing = _as_ratified(listing, ratified)
     newest = max([-1, *(c.version for c in listing.commits[-1:]), *(c.version for c in listing.checkpoints[-1:])])
     if newest < ratified.latest:
         raise CorruptMetadata(
-            f"the newest version of {table.name} is {ratified.latest}, its catalog says, but commit {newest + 1} is "
+            f"the newest version of {location} is {ratified.latest}, its catalog says, but commit {newest + 1} is "
             f"neither among those that it names nor in the log {join(location, LOG_FOLDER)}. Restore the file."
         )
     return listing
