@@ -91,6 +91,7 @@ def open_table(
         options.cache_folder,
         io_properties,
         credentials=None if found is None else found.credentials,
+        vended=None if found is None else found.vended,
     )
     wanted = None if options.format is None else format_named(options.format)
     options = options.without(("path", "format", "storage-options", "relocate"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,9 +12,13 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import check_no_view, translated
 from lakescan.catalogs.registry import key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.unity.catalog import UnityCatalog
+from lakescan.catalogs.unity.creation import definition_at
+from lakescan.catalogs.unity.creation import named as unity_named
+from lakescan.catalogs.unity.creation import place as unity_place
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit.creation import create_table, is_table
+from lakescan.delta.commit.creation import NewDelta, NewRows, commit_created, create_table, is_table, new_table
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -99,8 +103,32 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
     return DeltaPlace(catalog, identifier, location or _default_location(catalog, identifier))
 
 
+def planned_delta(catalog: Any, identifier: Identifier, definition: TableDefinition) -> tuple[Storage, str, NewDelta]:
+    """A Delta table to be created, its location, and access to that: as its catalog requires.
+
+    Raises what `place_of_delta` raises, `StorageError`, and see `lakescan.delta.commit.creation.new_table`.
+    """
+    if isinstance(catalog, UnityCatalog):
+        place = unity_place(catalog, identifier, definition.location)
+        return Storage(vended=place), place.location, definition_at(place, definition)
+    found = place_of_delta(catalog, identifier, definition.location)
+    return found.storage, found.location, new_table(definition)
+
+
+def naming(catalog: Any, identifier: Identifier, location: str, storage: Storage) -> AbstractContextManager[None]:
+    """What gives a Delta table that `planned_delta` has planned its name, while it is created."""
+    if isinstance(catalog, UnityCatalog):
+        return unity_named(catalog, identifier, storage)
+    return place_of_delta(catalog, identifier, location).named()
+
+
 def create_named_delta(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
     """Create a Delta table with a name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    if isinstance(catalog, UnityCatalog):
+        storage, location, new = planned_delta(catalog, identifier, definition)
+        with naming(catalog, identifier, location, storage):
+            commit_created(location, new, storage, NewRows(of_query=False))
+        return
     make_named_delta(
         catalog,
         identifier,
@@ -114,8 +142,10 @@ def make_named_delta(
 ) -> _Made:
     """Make a Delta table in a folder, by default one under the catalog's warehouse, and give it a name.
 
-    Raises `NoSuchNamespace`, `CreatedConcurrently`, and what `make` raises.
+    Raises `NoSuchNamespace`, `CreatedConcurrently`, `UnsupportedFeature`, and what `make` raises.
     """
+    if isinstance(catalog, UnityCatalog):
+        raise UnsupportedFeature(f"cloning to {identifier}, in a catalog of type unity", "Create it, and append rows.")
     place = place_of_delta(catalog, identifier, location)
     with place.named():
         return make(place.location, place.storage)

@@ -13,9 +13,11 @@ from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
 from lakescan.catalogs.registry import connection, is_known, key_manager_name, refusal
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
+from lakescan.encryption import named_key_manager
 from lakescan.errors import (
     CorruptMetadata,
     IsAView,
@@ -29,8 +31,10 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.scan.server_plan import PlanningServer
+from lakescan.storage import Storage
 from lakescan.storage.credentials import Credentials
 from lakescan.storage.faults import told
+from lakescan.storage.vended import Vended
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
 
@@ -39,9 +43,9 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews.
-    `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
-    catalog that is not of type rest.
+    `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews;
+    a Unity Catalog does both by `vended`. `key_manager` is the name of the catalog's. `planning` is how the catalog's
+    server plans scans of it; None for a catalog that is not of type rest.
     """
 
     format: str
@@ -50,6 +54,16 @@ class FoundTable:
     key_manager: str | None = None
     credentials: Credentials | None = None
     planning: ServerPlanning | None = None
+    vended: Vended | None = None
+
+    def storage(self) -> Storage:
+        """Access to its files."""
+        return Storage(
+            io_properties=self.io_properties,
+            key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
+            credentials=self.credentials,
+            vended=self.vended,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,8 +100,11 @@ def find(identifier: Identifier) -> FoundTable:
     """Look a table up; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not answer."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    catalog = connection(identifier.catalog)
+    catalog: Any = connection(identifier.catalog)
     with translated(identifier):
+        if isinstance(catalog, UnityCatalog):
+            found = catalog.find(identifier)
+            return FoundTable("delta", found.location, vended=found)
         try:
             table: Any = catalog.load_table(identifier.within)
         except NoSuchTableError:

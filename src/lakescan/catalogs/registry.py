@@ -148,6 +148,8 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             f"with lakescan.catalog({name!r}, warehouse='./lake') for an embedded catalog, or with its properties "
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
+    if (unity := _of_unity(name, properties)) is not None:
+        return unity
     try:
         opened = with_all_metadata(load_catalog(name, **properties))
         if is_rest(opened) and has_session(opened):
@@ -168,6 +170,17 @@ def _takes_keys(catalog: Catalog) -> bool:
         return RestSession(catalog).server.takes_keys
     except Exception:  # the request that asks will tell what is wrong
         return False
+
+
+def _of_unity(name: str, properties: Mapping[str, str]) -> Any:
+    """The catalog, if it is of type unity, here or in pyiceberg's configuration; else None."""
+    from pyiceberg.utils.config import Config
+
+    from lakescan.catalogs.unity.catalog import UnityCatalog  # others do not need it
+
+    configured = {**(Config().get_catalog_config(name) or {}), **properties}
+    said = {key: str(value) for key, value in configured.items()}
+    return UnityCatalog(name, said) if said.get("type", "").lower() == "unity" else None
 
 
 def refusal(error: Exception) -> str | None:

@@ -19,8 +19,9 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.managed import managing
 from lakescan.delta.log.reader import DeltaVersion, LogReader
-from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, end_of_log, list_log, next_commits
+from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, list_log, newest_log, next_commits
 from lakescan.delta.log.text import single_actions
 from lakescan.delta.log.time_travel import (
     commit_info,
@@ -102,10 +103,8 @@ class DeltaTable:
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
         """Open the table in a folder; raises `NotATable`."""
-        end = end_of_log(location, storage)
-        if end is None:
-            return DeltaTable(location, storage, list_log(location, storage), is_whole=True)
-        return DeltaTable(location, storage, end, is_whole=False)
+        end, is_whole = newest_log(location, storage)
+        return DeltaTable(location, storage, end, is_whole=is_whole)
 
     @cached_property
     def identity(self) -> str | None:
@@ -134,7 +133,11 @@ class DeltaTable:
         """Whether this log continues the table opened as `before`, rather than that of a table that replaced it.
 
         Compares the table ids; if no metadata of `before` was read yet, checks that its last commit is the same file.
+        Where a catalog ratifies commits, its own id tells.
         """
+        table, other = managing(self._location, self.storage), managing(before._location, before.storage)
+        if table is not None and other is not None:
+            return table.identity == other.identity and self._end.latest >= before._end.latest
         if before._log.known_id is not None:
             return self.identity == before._log.known_id and self._end.latest >= before._end.latest
         listed = before._end.commits[-1:]

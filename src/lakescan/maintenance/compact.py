@@ -43,6 +43,7 @@ def compact(
     Raises `CommitConflict` if another writer changed the files; with partial progress, if this happened to all commits.
     """
     options = options or CompactOptions()
+    target.check_rewritable()
     thresholds = Thresholds.of(options, target.writes.target_size)
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:

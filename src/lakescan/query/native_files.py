@@ -97,7 +97,7 @@ def _is_simple(spec: ScanSpec) -> bool:
     options, storage = spec.options, spec.storage
     if options.lane == "arrow" or options.verify or spec.reads_deleted or not spec.selection.is_plain:
         return False
-    if storage.io_properties or storage.credentials or storage.key_manager is not None:
+    if storage.io_properties or storage.is_issued or storage.key_manager is not None:
         return False
     fields = spec.output.fields
     return bool(fields) and all(

@@ -28,6 +28,7 @@ from lakescan.storage.filesystems import CONNECTIONS, account_of
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
+from lakescan.storage.vended import Vended
 
 if TYPE_CHECKING:
     from lakescan.storage.single_requests import ListedName
@@ -59,7 +60,7 @@ class Storage:
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
     creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
     of the first location. `credentials` are those that the catalog hands out for a while, which come before the
-    properties. Raises `InvalidOption` for unknown options.
+    properties; `vended` renews properties that a Unity Catalog issues. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -69,6 +70,7 @@ class Storage:
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
     credentials: Credentials | None = None
+    vended: Vended | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -91,6 +93,7 @@ class Storage:
             other.io_properties,
             other.azure_account,
             other.credentials,
+            other.vended,
         )
         made._filesystems = other._filesystems
         return made
@@ -103,6 +106,7 @@ class Storage:
             "io_properties": self.io_properties,
             "azure_account": self.azure_account,
             "credentials": self.credentials,
+            "vended": self.vended,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -111,17 +115,48 @@ class Storage:
     @property
     def identity(self) -> Hashable:
         """A key for caches: storages with the same identity read the same bytes at the same location."""
+        if self.vended is not None:
+            return self.vended.identity, repr(sorted(self.options.items())), tuple(sorted(self.relocate.items()))
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
         return repr(settings), tuple(sorted(self.relocate.items()))
 
     @property
     def has_secrets(self) -> bool:
         """Whether there are settings that plans must not show."""
-        return bool(self.options or self.io_properties or self.credentials)
+        return bool(self.options or self.io_properties) or self.is_issued
+
+    @property
+    def is_issued(self) -> bool:
+        """Whether a catalog issues credentials for a while, which engines beside this library do not have."""
+        return self.credentials is not None or (self.vended is not None and self.vended.has_credentials)
+
+    def for_writing(self) -> Storage:
+        """This storage, with credentials for writing if a catalog issues them."""
+        writing = None if self.vended is None else self.vended.for_writing()
+        if writing is self.vended:
+            return self
+        return Storage(
+            self.options,
+            self.relocate,
+            self.key_manager,
+            self.cache_folder,
+            azure_account=self.azure_account,
+            vended=writing,
+        )
+
+    def _renew(self) -> None:
+        """Take new FileIO properties, with new connections, if the catalog has issued any."""
+        if self.vended is None or self.options or not self.vended.has_credentials:
+            return
+        if (issued := self.vended.properties()) is not self.io_properties:
+            self._of_catalog = StorageOptions.of(issued, ignore_unknown=True)
+            self.io_properties = issued
+            self._filesystems = {}  # last: who finds no connection here makes one with the new properties
 
     @property
     def settings(self) -> StorageOptions:
         """What connections are made with: the options or, if there are none, the catalog's FileIO properties."""
+        self._renew()
         return self._settings if self.options else self._of_catalog
 
     def settings_at(self, location: str) -> StorageOptions:
@@ -146,6 +181,7 @@ class Storage:
     @property
     def all_options(self) -> StorageOptions:
         """The options, and what the catalog's FileIO properties say beside them."""
+        self._renew()
         return StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
 
     def relocated(self, location: str) -> str:
@@ -171,6 +207,8 @@ class Storage:
         """The filesystem of a location, and its path there."""
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
+        if scheme != "file":
+            self._renew()
         filesystem = self._connection(scheme, authority, location)
         if scheme == "file":
             return filesystem, os.path.abspath(path)
@@ -182,10 +220,11 @@ class Storage:
         """The connection for a location, made anew once its credential is another one."""
         credential = self._credential(location)
         key = scheme, authority, None if credential is None else credential.prefix
-        known = self._filesystems.get(key)
+        connections = self._filesystems  # another thread may put new ones in their place
+        known = connections.get(key)
         if known is None or known[0] is not credential:
             with storage_boundary("reached", location):
-                known = self._filesystems[key] = credential, self._connected(scheme, authority, credential)
+                known = connections[key] = credential, self._connected(scheme, authority, credential)
         return known[1]
 
     def _connected(self, scheme: str, authority: str, credential: Credential | None) -> pafs.FileSystem:

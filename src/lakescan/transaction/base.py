@@ -228,6 +228,9 @@ class Target(Protocol):
         Raises `CommitConflict` if another commit changed what this one read.
         """
 
+    def check_rewritable(self) -> None:
+        """Raise `UnsupportedFeature` if rows may not be moved to other files without being changed."""
+
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit files that hold the same rows as those they replace; see `replace`."""
 

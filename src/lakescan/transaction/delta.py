@@ -24,6 +24,7 @@ from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
 from lakescan.delta.commit.identity_marks import marked
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
+from lakescan.delta.commit.staged import check_not_managed
 from lakescan.delta.commit.symlink_manifests import write_symlink_manifests
 from lakescan.delta.commit.vector_changes import changed_files
 from lakescan.delta.commit.vector_files import VectorWriter
@@ -268,6 +269,11 @@ class DeltaTarget:
         )
 
     @named_in_errors
+    def check_rewritable(self) -> None:
+        """Refuse tables of catalogs that compact them themselves (protocol, "Maintenance Operations")."""
+        check_not_managed(self.version.protocol, "compacting", self.location)
+
+    @named_in_errors
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
         live = self._live(removed)
@@ -489,6 +495,7 @@ class DeltaTarget:
         is what running it again would do. A feature that readers must know is dropped in several commits.
         """
         if len(changes) == 1 and isinstance(only := changes[0], DropFeature) and is_in_steps(only):
+            check_not_managed(self.version.protocol, f"dropping the feature {only.name!r} of", self.location)
             return drop_feature(self, only)
         attempts, target = Attempts(COMMITS), self
         while True:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import place_of_delta
+from lakescan.catalogs.create import naming
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import connection
 from lakescan.delta.commit.actions import Transaction
@@ -72,7 +72,7 @@ class NewDeltaTable:
         """What gives it the name while it is committed."""
         if self.name is None:
             return nullcontext()
-        return place_of_delta(connection(self.name.catalog), self.name, self.location).named()
+        return naming(connection(self.name.catalog), self.name, self.location, self.storage)
 
     def of_transaction(self, application: str, number: int) -> NewDeltaTable:
         """The table, whose rows are those of a transaction."""

@@ -77,7 +77,7 @@ class DeltaFormat:
         """The table in the folder."""
         from lakescan.transaction.delta import DeltaTarget
 
-        return DeltaTarget.open(location, options, storage, name)
+        return DeltaTarget.open(location, options, storage.for_writing(), name)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""
@@ -101,18 +101,17 @@ class DeltaFormat:
         """Replace the table in its folder."""
         from lakescan.delta.commit.creation import replace_table
 
-        replace_table(found.location, definition, Storage(io_properties=found.io_properties))
+        replace_table(found.location, definition, found.storage().for_writing())
 
     def new_table(
         self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
     ) -> NewDeltaTable:
         """A table whose name the catalog has from its commit on."""
-        from lakescan.catalogs.create import place_of_delta
-        from lakescan.delta.commit.creation import new_table
+        from lakescan.catalogs.create import planned_delta
         from lakescan.transaction.delta_creation import NewDeltaTable
 
-        place = place_of_delta(catalog, name, definition.location)
-        return NewDeltaTable(place.location, new_table(definition), options, place.storage, name)
+        storage, location, new = planned_delta(catalog, name, definition)
+        return NewDeltaTable(location, new, options, storage, name)
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
@@ -130,7 +129,7 @@ class DeltaFormat:
         from lakescan.delta.commit.creation import new_table, replaceable
         from lakescan.transaction.delta_creation import ReplacedDeltaTable
 
-        storage = Storage(io_properties=found.io_properties)
+        storage = found.storage().for_writing()
         return ReplacedDeltaTable(replaceable(found.location, storage), new_table(definition), options, storage)
 
     def declared(self, scan: ScanSpec) -> Declared:

@@ -248,6 +248,9 @@ class IcebergTarget:
             return replace(read, partitions=partitions_of(files, base))
         return replace(read, where=TRUE if what.where is None else bind(what.where, schema))
 
+    def check_rewritable(self) -> None:
+        """Accept all tables."""
+
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit files that hold the same rows as those they replace (a `replace` snapshot).
 

@@ -11,7 +11,6 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.catalogs.registry import connection
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
-from lakescan.encryption import named_key_manager
 from lakescan.errors import InvalidOption, IsAView, NotATable
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
@@ -98,8 +97,7 @@ def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOption
     found = format_named(entry.format)
     _check_format(str(identifier), found, wanted)
     options.check_format(found.name)
-    manager = None if entry.key_manager is None else named_key_manager(entry.key_manager)
-    storage = Storage(io_properties=entry.io_properties, key_manager=manager, credentials=entry.credentials)
+    storage = entry.storage()
     return found.open_target(entry.location, identifier, options, storage)
 
 

@@ -6,7 +6,10 @@ from lakescan.delta.alter.state import TableState
 from lakescan.delta.metadata.features import FEATURES, LISTED, READERS_LISTED, Support, implied, with_needed
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
+_OF_CATALOG = "Only its catalog can make such a table: create it in a catalog of type unity."
 _INSTEAD = {
+    "catalogManaged": _OF_CATALOG,
+    "catalogOwned-preview": _OF_CATALOG,
     "clustering": "Set the clustering columns: ALTER TABLE ... CLUSTER BY.",
     "checkpointProtection": "It comes with ALTER TABLE ... DROP FEATURE of a feature that readers must know.",
 }

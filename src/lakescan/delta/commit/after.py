@@ -14,6 +14,7 @@ from lakescan.delta.commit.actions import CommitText
 from lakescan.delta.commit.checkpoint import checkpoint_version, is_due
 from lakescan.delta.commit.cleanup import clean_up
 from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
+from lakescan.delta.log.managed import managing
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
 
@@ -31,7 +32,8 @@ def after_commit(
     metadata = text.metadata or (before[1] if before else None)
     if metadata is None or not is_due(version, metadata.properties):
         return
-    if _try("checkpoint", location, version, lambda: checkpoint_version(location, version, storage)):
+    done = _try("checkpoint", location, version, lambda: checkpoint_version(location, version, storage))
+    if done and managing(location, storage) is None:  # else clean-up is the catalog's
         _try("clean-up of the log", location, version, lambda: clean_up(location, storage))
 
 

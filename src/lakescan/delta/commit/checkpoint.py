@@ -23,13 +23,14 @@ from lakescan.delta.commit.known_features import check_known
 from lakescan.delta.commit.last_checkpoint import point_to
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
 from lakescan.delta.commit.parsed_stats import ParsedStats, columns_with_stats
+from lakescan.delta.commit.staged import ensure_published
 from lakescan.delta.commit.version_checksum import state_checksum, write_checksum
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
 from lakescan.delta.log.kept_rows import kept_rows
 from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits
-from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.log.reader import DeltaVersion, check_catalog_asked
 from lakescan.delta.log.replay import identity, located, newest
 from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
 from lakescan.delta.log.time_travel import commit_info
@@ -52,8 +53,10 @@ def checkpoint_version(
 ) -> CheckpointResult:
     """Write a checkpoint of a version of the table at `location`; see `write_checkpoint`.
 
-    Raises `NoSuchSnapshot` if the log does not have the version any more.
+    Commits that only a catalog knows are published first. Raises `NoSuchSnapshot` if the log does not have the version
+    any more.
     """
+    ensure_published(location, version, storage)
     listing = end_of_log(location, storage)
     if listing is None or listing.checkpoints[-1].version > version or listing.latest < version:
         listing = list_log(location, storage)
@@ -72,7 +75,7 @@ def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | N
     CheckpointResult(version=20, location='/lake/orders/_delta_log/00000000000000000020.checkpoint.parquet', ...)
     """
     others = _other_actions(segment, storage)
-    version = _described(segment, others)
+    version = _described(segment, others, storage)
     live = LiveFiles(segment.location)
     result = _written(version, others, live, storage, now or datetime.now(UTC))
     point_to(result, segment.location, storage)
@@ -103,11 +106,12 @@ def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:
     return actions
 
 
-def _described(segment: LogSegment, others: OtherActions) -> DeltaVersion:
+def _described(segment: LogSegment, others: OtherActions, storage: Storage) -> DeltaVersion:
     """The version's protocol and metadata; raises `UnsupportedFeature` if its checkpoints may have to hold more."""
     protocol, metadata = (others.of(name, segment.location, segment.version) for name in ("protocol", "metaData"))
     version = DeltaVersion(segment, Protocol.parse(protocol), Metadata.parse(metadata))
     check_known(version.protocol, "checkpoints of", segment.location)
+    check_catalog_asked(version.protocol.features, segment.location, storage)
     return version
 
 

@@ -21,6 +21,7 @@ from lakescan.delta.commit.creation import check_no_table, commit_first, is_tabl
 from lakescan.delta.commit.file_changes import ADD, FileChanges, without_empty
 from lakescan.delta.commit.live_adds import live_adds, whole_adds
 from lakescan.delta.commit.restored import with_marks, with_protection
+from lakescan.delta.commit.staged import check_not_managed
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import list_log
@@ -60,6 +61,7 @@ def clone_table(
     origin = source.segment.location
     source.protocol.check_readable(origin)
     source.protocol.check_supports(Support.WRITE, "cloning", origin)
+    check_not_managed(source.protocol, "cloning", origin)
     base = _replaced(location, storage, source) if is_table(location, storage) and replace else None
     if base is None:
         check_no_table(location, storage)
@@ -90,6 +92,7 @@ def _replaced(location: str, storage: Storage, source: DeltaVersion) -> DeltaVer
     """The newest version of a table that a clone takes the place of."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "cloning onto", location)
+    check_not_managed(base.protocol, "cloning onto", location)
     if live_adds(base, storage).num_rows:
         raise UnsupportedFeature(f"cloning onto {location}, which has rows", "Delete them, or drop the table, first.")
     modes = base.metadata.column_mapping_mode, source.metadata.column_mapping_mode

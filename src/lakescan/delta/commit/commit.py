@@ -1,6 +1,7 @@
 """Commit to a Delta table: the next file of the log, put if absent; rebased on commits that do not conflict.
 
-Every commit has a unique id (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
+Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/staged.py`). Every commit has an id of
+its own (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, Winner,
 from lakescan.delta.commit.file_changes import FileChanges
 from lakescan.delta.commit.put import ID, commit_file, put_commit
 from lakescan.delta.commit.row_ids import PRESERVED, assigns_row_ids, with_row_ids
+from lakescan.delta.commit.staged import check_managed_change, commit_staged
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.managed import managing
 from lakescan.delta.log.pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
@@ -104,21 +107,31 @@ class DeltaCommit:
         learnt, `UnsupportedFeature` for a store without atomic creation or columns that a table cannot have.
         """
         self._check_same_table()
+        before = self.base.protocol, self.base.metadata
+        check_managed_change(self._location, self.storage, before, (self.protocol or before[0], self._now))
         if self.metadata is not None:
             check_columns(self.metadata)
         version, mark, attempts = self.base.segment.version + 1, self._row_id_mark(), Attempts(self.policy)
+        last = next(iter(self.base.segment.commits[-1:]), None)
         while True:
-            text = self._text(version, mark)
-            if put_commit(self.storage, self._location, version, text.encoded(), self.id):
-                before = self.base.protocol, self.base.metadata
+            text = self._text(version, mark, last)
+            if self._is_made(version, text):
                 after_commit(self._location, version, text, before, self.storage)
                 return version
-            for winner in self._winners(version):
+            for file, winner in self._winners(version):
                 if winner.info.get(ID) == self.id:
                     return winner.version
                 winner.check(self._intent, self._location)
+                last = file
                 version, mark = winner.version + 1, mark if winner.row_ids is None else winner.row_ids
             attempts.again(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
+
+    def _is_made(self, version: int, text: CommitText) -> bool:
+        """Make the commit as this version; False if another one has it."""
+        table = managing(self._location, self.storage)
+        if table is None:
+            return put_commit(self.storage, self._location, version, text.encoded(), self.id)
+        return commit_staged(table, self.storage, version, text, (self.base.protocol, self.base.metadata))
 
     @property
     def _location(self) -> str:
@@ -127,8 +140,11 @@ class DeltaCommit:
     def _check_same_table(self) -> None:
         """Raise `CommitConflict` if the log does not have the base's last file any more: it is another table's.
 
-        A commit after the other table's last version would leave a gap in its log.
+        A commit after the other table's last version would leave a gap in its log. A catalog that ratifies commits
+        refuses those for another table itself.
         """
+        if managing(self._location, self.storage) is not None:
+            return
         segment = self.base.segment
         last = segment.commits[-1].entry if segment.commits else segment.checkpoint and segment.checkpoint.parts[0]
         if last and self.storage.look_up([last.location])[0] != last:
@@ -152,10 +168,13 @@ class DeltaCommit:
             passes_blind_appends=self._now.properties.isolation == "WriteSerializable" and self.metadata is None,
         )
 
-    def _text(self, version: int, mark: int | None) -> CommitText:
-        """The commit as it is written as this version; row ids continue after `mark`."""
+    def _text(self, version: int, mark: int | None, last: LogFile | None) -> CommitText:
+        """The commit as it is written as this version; row ids continue after `mark`.
+
+        `last` is the commit before it, or None if that is in a checkpoint.
+        """
         now = int(time.time() * 1000)
-        times = {**self._in_commit_timestamp(version, now), "timestamp": now}
+        times = {**self._in_commit_timestamp(version, now, last), "timestamp": now}
         more = {"readVersion": self.base.segment.version, "isolationLevel": self._isolation, **self.properties}
         if mark is not None and self._now.properties.row_tracking:
             more["tags"] = PRESERVED
@@ -183,11 +202,11 @@ class DeltaCommit:
     def _isolation(self) -> str:
         return self._now.properties.isolation if self.files.changes_data else "SnapshotIsolation"
 
-    def _in_commit_timestamp(self, version: int, now: int) -> dict[str, int]:
+    def _in_commit_timestamp(self, version: int, now: int, last: LogFile | None) -> dict[str, int]:
         """The in-commit timestamp, later than that of the version before; its member comes first in commitInfo."""
         if not self._now.properties.in_commit_timestamps:
             return {}
-        before = LogFile(version - 1, self._entry(version - 1))
+        before = last or LogFile(version - 1, self._entry(version - 1))
         if not has_in_commit_timestamp(before, self.base.metadata.properties):
             return {"inCommitTimestamp": max(now, modified(before) + 1)}
         return {"inCommitTimestamp": max(now, in_commit_timestamp(before, self.storage) + 1)}
@@ -206,14 +225,15 @@ class DeltaCommit:
         action = LogReader(self._location, self.storage).domain(self.base.segment, ROW_TRACKING)
         return -1 if action is None else row_id_mark(action)
 
-    def _winners(self, version: int) -> list[Winner]:
-        """The commits of other writers from this version on, oldest first."""
+    def _winners(self, version: int) -> list[tuple[LogFile, Winner]]:
+        """The commits of other writers from this version on, oldest first, and their files."""
         columns = tuple(each.physical_name for each in self.base.partition_fields(self.base.schema()))
         commits = next_commits(self._location, version, self.storage)
         if not commits:
             raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found: repeat the write")
         reader = ActionReader(self.storage, columns)
-        return [Winner(text, reader) for text in read_commits(commits, self.storage)]
+        texts = read_commits(commits, self.storage)
+        return [(commit, Winner(text, reader)) for commit, text in zip(commits, texts, strict=True)]
 
 
 def commit_info_of(

@@ -25,6 +25,7 @@ from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.put import put_commit
 from lakescan.delta.commit.restored import with_protection
 from lakescan.delta.commit.row_ids import assigns_row_ids, with_row_ids
+from lakescan.delta.commit.staged import check_managed_change, check_not_managed
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.clustering import CLUSTERING
@@ -120,6 +121,7 @@ def commit_first(
 
     Files get row ids if the table has row tracking. `properties` are members that the user adds to commitInfo.
     """
+    check_managed_change(location, storage, (protocol, metadata), (protocol, metadata))
     now = int(time.time() * 1000)
     timestamp = {"inCommitTimestamp": now} if metadata.properties.in_commit_timestamps else {}
     own_id = uuid.uuid4().hex
@@ -151,6 +153,7 @@ def replaceable(location: str, storage: Storage) -> DeltaVersion:
     """The newest version of a table; raises `UnsupportedFeature` if it cannot be replaced."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "replacing", location)
+    check_not_managed(base.protocol, "replacing", location)
     if base.metadata.properties.append_only:
         raise UnsupportedFeature(f"replacing {location}, whose delta.appendOnly is true")
     return base

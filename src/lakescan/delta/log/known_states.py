@@ -2,7 +2,8 @@
 
 A state is known by the segment that it was read from. Commits never change, so a later segment of the same log has the
 known state and the commits after it. It is of the same log if the files that both have are of one size and time, the
-known segment's last commit among them: another table in the folder has written other files.
+known segment's last commit among them: another table in the folder has written other files. A commit that a catalog
+has ratified is the same before and after it is published.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> t
     if not 0 <= place < len(commits) or last.entry.modified is None:
         return None
     shared = min(place + 1, len(known.commits))
-    is_same = commits[place + 1 - shared : place + 1] == known.commits[-shared:]
+    pairs = zip(commits[place + 1 - shared : place + 1], known.commits[-shared:], strict=True)
+    is_same = all(one.is_same(other) for one, other in pairs)
     return commits[place + 1 :] if is_same else None
 
 

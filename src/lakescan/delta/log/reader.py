@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,17 +17,20 @@ from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
 from lakescan.delta.log.known_states import LIVE_FILES, KnownFiles, commits_after, is_older
+from lakescan.delta.log.managed import FEATURES as _MANAGED
+from lakescan.delta.log.managed import managing
 from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits, read_piece
 from lakescan.delta.log.remembered import RememberingStorage
 from lakescan.delta.log.replay import continued, live_files
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment
 from lakescan.delta.log.shares import LogShares, share_count
 from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, shown, single_actions
+from lakescan.delta.metadata.features import why_not_read
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import changed_files, without_changes
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.scan.statistics import with_record_counts
-from lakescan.errors import CorruptMetadata
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
@@ -69,6 +72,13 @@ _VERSIONS: Kind[DeltaVersion] = Kind("states of Delta tables", _size_of)
 _NEWEST: Kind[DeltaVersion] = Kind("newest states of Delta tables", _size_of)  # by location, of any open table
 
 
+def check_catalog_asked(features: Collection[str], location: str, storage: Storage) -> None:
+    """Raise `UnsupportedFeature` if a catalog has commits of the table, which was opened without it."""
+    for name in sorted(set(features) & set(_MANAGED)):
+        if managing(location, storage) is None:
+            raise UnsupportedFeature(f"Delta table feature {name!r}", why_not_read(name, ""))
+
+
 class LogReader:
     """Reads the files of one table's log."""
 
@@ -85,12 +95,15 @@ class LogReader:
     def version(self, segment: LogSegment) -> DeltaVersion:
         """Read protocol and metadata: the newest in the commits, else those of the checkpoint.
 
-        Raises `CorruptMetadata`.
+        Raises `CorruptMetadata`, and `UnsupportedFeature` for a table whose catalog ratifies its commits, if the
+        catalog was not asked for them.
         """
         last = self._last
         if last is None or last.segment.version != segment.version:
             key = (self._log_id, segment.version)
-            last = self._last = _VERSIONS.get(key, lambda: self._read_version(segment))
+            last = _VERSIONS.get(key, lambda: self._read_version(segment))
+            check_catalog_asked(last.protocol.features, self._location, self.storage)
+            self._last = last
             self.known_id = self.known_id or last.metadata.id
         return last
 

@@ -2,7 +2,8 @@
 
 Implements "Delta Log Entries", "Checkpoints" and "Last Checkpoint File" of the protocol. The newest version is found
 without listing the log: `_last_checkpoint` names a checkpoint, and the commits after it are looked up by name until one
-is missing. Older versions, and tables whose `_last_checkpoint` is missing or wrong, need the whole listing.
+is missing. Older versions, and tables whose `_last_checkpoint` is missing or wrong, need the whole listing. Where a
+catalog ratifies the commits, its own take the place of those in the log, and its newest version is the last.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakescan.common.cache import ENTRY, Kind
+from lakescan.common.timestamps import from_millis
 from lakescan.delta.log.json_checksum import has_right_checksum
+from lakescan.delta.log.managed import STAGED_FOLDER, Ratified, managing, staged_file
 from lakescan.delta.log.text import Action, parse_object
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable, StorageError
 from lakescan.storage import FileEntry, Storage, join
@@ -35,6 +38,15 @@ class LogFile:
 
     version: int
     entry: FileEntry
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether its file is the one that a catalog has ratified, and not one of the log."""
+        return f"/{STAGED_FOLDER}/" in self.entry.location
+
+    def is_same(self, other: LogFile) -> bool:
+        """Whether it is the other commit, of the same table. What is ratified is published as it is."""
+        return self == other or (self.version == other.version and (self.is_staged or other.is_staged))
 
 
 @dataclass(frozen=True)
@@ -102,8 +114,17 @@ def next_commits(location: str, start: int, storage: Storage) -> list[LogFile]:
     """Look up the commits from a version on, up to the first that is missing.
 
     Commits are looked up one beside another: a later one may be found although the one before it was made after its
-    own look.
+    own look. Of a table whose commits a catalog ratifies, the catalog is asked, and the log only for what it leaves
+    out.
     """
+    table = managing(location, storage)
+    if table is not None:
+        ratified = table.ratified()
+        known = [each for each in _staged(location, ratified) if each.version >= start]
+        missing = ratified.latest >= start and (not known or known[0].version > start)
+        found = commits_from(location, start, storage) if missing else []
+        commits = list(_with_ratified(found, known, ratified.latest))
+        return commits[: first_gap(commits, start) - start]
     commits = commits_from(location, start, storage)
     return commits[: first_gap(commits, start) - start]
 
@@ -131,8 +152,63 @@ class LogSegment:
         return sum(part.size for part in self.parts) + sum(commit.entry.size for commit in self.commits)
 
 
+def _staged(location: str, ratified: Ratified) -> list[LogFile]:
+    """The commits that a catalog names, oldest first."""
+    return [
+        LogFile(
+            each.version,
+            FileEntry(each.name, staged_file(location, each.name), each.size, from_millis(each.modified)),
+        )
+        for each in ratified.commits
+    ]
+
+
+def _with_ratified(commits: Sequence[LogFile], staged: Sequence[LogFile], latest: int) -> tuple[LogFile, ...]:
+    """Commits of the log up to a version, those that the catalog names in the place of the same ones in the log."""
+    by_version = {each.version: each for each in (*commits, *staged) if each.version <= latest}
+    return tuple(by_version[version] for version in sorted(by_version))
+
+
+def _as_ratified(listing: LogListing, ratified: Ratified) -> LogListing:
+    """A listing as far as the catalog has ratified its versions."""
+    staged = [each for each in _staged(listing.location, ratified) if each.version >= listing.first]
+    commits = _with_ratified(listing.commits, staged, ratified.latest)
+    checkpoints = tuple(each for each in listing.checkpoints if each.version <= ratified.latest)
+    return LogListing(listing.location, commits, checkpoints)
+
+
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
     """The checkpoint named by `_last_checkpoint` and the commits from it on; None if the log has to be listed."""
+    return _end(location, storage, _ask(location, storage))
+
+
+def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
+    """The log as `end_of_log` finds it, else as `list_log` does, and whether it is all of it.
+
+    A catalog is asked once. Raises what `list_log` raises.
+    """
+    ratified = _ask(location, storage)
+    end = _end(location, storage, ratified)
+    return (_whole(location, storage, ratified), True) if end is None else (end, False)
+
+
+def _ask(location: str, storage: Storage) -> Ratified | None:
+    """What the catalog has ratified; None for a table that commits to its log itself."""
+    table = managing(location, storage)
+    return None if table is None else table.ratified()
+
+
+def _end(location: str, storage: Storage, ratified: Ratified | None) -> LogListing | None:
+    published = _published_end(location, storage)
+    if ratified is None or published is None:
+        return published
+    end, start = _as_ratified(published, ratified), published.checkpoints[0].version + 1
+    after = [each for each in end.commits if each.version >= start]
+    is_whole = bool(end.checkpoints) and first_gap(after, start) == ratified.latest + 1
+    return end if is_whole else None
+
+
+def _published_end(location: str, storage: Storage) -> LogListing | None:
     checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
     if checkpoint is None:
         return None
@@ -253,7 +329,28 @@ def commits_between(location: str, first: int, last: int, storage: Storage) -> l
 
 
 def list_log(location: str, storage: Storage) -> LogListing:
-    """List a table's log; raises `NotATable` if it is missing or has neither commit nor checkpoint."""
+    """List a table's log; raises `NotATable` if it is missing or has neither commit nor checkpoint.
+
+    Raises `CorruptMetadata` if a catalog has ratified a newer version than is there.
+    """
+    return _whole(location, storage, _ask(location, storage))
+
+
+def _whole(location: str, storage: Storage, ratified: Ratified | None) -> LogListing:
+    listing = _published(location, storage)
+    if ratified is None:
+        return listing
+    listing = _as_ratified(listing, ratified)
+    newest = max([-1, *(c.version for c in listing.commits[-1:]), *(c.version for c in listing.checkpoints[-1:])])
+    if newest < ratified.latest:
+        raise CorruptMetadata(
+            f"the newest version of {location} is {ratified.latest}, its catalog says, but commit {newest + 1} is "
+            f"neither among those that it names nor in the log {join(location, LOG_FOLDER)}. Restore the file."
+        )
+    return listing
+
+
+def _published(location: str, storage: Storage) -> LogListing:
     folder = join(location, LOG_FOLDER)
     commits: dict[int, LogFile] = {}
     whole: dict[int, Checkpoint] = {}

@@ -58,14 +58,14 @@ def _is_variant(kind: t.Type) -> bool:
 
 
 _CATALOG = (
-    "Its newest commits may be known to its catalog only, not to the log, and lakescan does not ask the catalog. Read "
-    "the table with the catalog's own engine, or drop the feature from the table."
+    "Its newest commits may be known to its catalog only, not to the log. Open the table by its name: "
+    "lakescan.catalog(name, type='unity', uri=..., token=...), then lakescan.table('name.schema.table')."
 )
 _ALL = (
     Feature("allowColumnDefaults", _W | _V),
     Feature("appendOnly", _W | _V, writer_version=2, property=("delta.appendOnly", "true")),
-    Feature("catalogManaged", Support.NONE, why_not=_CATALOG),
-    Feature("catalogOwned-preview", Support.NONE, why_not=_CATALOG),
+    Feature("catalogManaged", _R | _W, why_not=_CATALOG),
+    Feature("catalogOwned-preview", _R | _W, why_not=_CATALOG),
     Feature("changeDataFeed", _W | _V, writer_version=4, property=("delta.enableChangeDataFeed", "true")),
     Feature("checkConstraints", _W | _V, writer_version=3),
     Feature("checkpointProtection", _W | _V),

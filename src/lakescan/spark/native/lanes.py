@@ -80,7 +80,7 @@ def why_arrow(scan: ScanSpec) -> str | None:
     """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
     if scan.options.lane == "arrow":
         return "the option lane is arrow"
-    if scan.storage.credentials:
+    if scan.storage.is_issued:
         return "a catalog hands out credentials for a while, and Spark does not have them"
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may have no field ids"

@@ -1,0 +1,1 @@
+"""Unity Catalog: its REST API, and the Delta tables whose commits it ratifies."""

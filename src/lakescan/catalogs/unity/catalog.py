@@ -1,0 +1,234 @@
+"""A Unity Catalog as a catalog here: its schemas are the namespaces, its Delta tables the tables.
+
+It has the methods of pyiceberg's catalogs that are used here, and raises their errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from lakescan.catalogs.identifiers import Identifier, dotted_name
+from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
+from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
+from lakescan.delta.log.managed import FEATURES
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, TableExists, UnsupportedFeature
+
+Name = tuple[str, ...]
+_T = TypeVar("_T")
+_COMMENT = "comment"
+
+
+class UnityCatalog:
+    """A catalog of a Unity Catalog server: the one that the property `warehouse` names, by default its name here."""
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name, self.properties = name, dict(properties)
+        self.client = UnityClient.of(name, properties)
+        self.remote_name = properties.get("warehouse", name)
+
+    def __repr__(self) -> str:
+        return f"UnityCatalog({self.name!r}, {self.client.uri!r})"
+
+    @property
+    def storage_settings(self) -> dict[str, str]:
+        """What the catalog's properties say of storage, such as an endpoint or a region."""
+        return of_storage(self.properties)
+
+    def find(self, identifier: Identifier) -> UnityTable:
+        """A table; raises pyiceberg's `NoSuchTableError`, and `UnsupportedFeature` for one that is not of Delta."""
+        names = self.table_names(identifier.within)
+        path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'tables', names[2])}"
+        try:
+            answer = self.client.get(path)
+        except Refused as error:
+            if error.status == 404 and error.kind.startswith("NoSuch"):
+                raise self._no_table(identifier) from error
+            if error.kind == "UnsupportedTableFormatException" or error.status in (404, 405, 501):
+                return self._by_old_api(identifier, names)
+            raise self._failure(identifier, error) from error
+        return self.table_of(identifier, answer)
+
+    def table_of(self, identifier: Identifier, answer: dict[str, Any]) -> UnityTable:
+        """A table by the server's description of it; raises `CorruptMetadata`."""
+        metadata = answer.get("metadata")
+        known = metadata if isinstance(metadata, dict) else {}
+        uuid, location, properties = known.get("table-uuid"), known.get("location"), known.get("properties") or {}
+        if not uuid or not location:
+            raise CorruptMetadata(f"what catalog {self.name!r} says of {identifier} has no location, or no id")
+        is_managed = any(properties.get(f"delta.feature.{each}") for each in FEATURES)
+        names = self.table_names(identifier.within)
+        at = (self.client, identifier, names, str(uuid), _plain(location), self.storage_settings)
+        return ManagedUnityTable(*at).found(answer) if is_managed else UnityTable(*at)
+
+    def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
+        """A table that the API of Delta tables does not know, or of a server without it."""
+        found = self._asked(
+            identifier, lambda: self.client.get(f"/tables/{'.'.join(names)}"), self._no_table(identifier)
+        )
+        properties = found.get("properties") or {}
+        if str(found.get("data_source_format", "")).upper() != "DELTA":
+            raise UnsupportedFeature(
+                f"the table {identifier} of format {found.get('data_source_format')}",
+                "A catalog of type unity opens Delta tables. For Iceberg tables, use its Iceberg REST API: type rest.",
+            )
+        if any(properties.get(f"delta.feature.{each}") for each in FEATURES):
+            raise UnsupportedFeature(
+                f"the catalog-managed Delta table {identifier} of a server without the API delta/v1",
+                "Update the server.",
+            )
+        if not found.get("storage_location") or not found.get("table_id"):
+            raise CorruptMetadata(f"what catalog {self.name!r} says of {identifier} has no location, or no id")
+        location, settings = _plain(found["storage_location"]), self.storage_settings
+        return UnityTable(self.client, identifier, names, found["table_id"], location, settings, is_old=True)
+
+    def load_table(self, name: Name) -> NoReturn:
+        """Raise `UnsupportedFeature`: there are no Iceberg tables here."""
+        raise self._no_iceberg(f"the table {dotted_name(name)} as an Iceberg table")
+
+    def create_table(self, name: Name, **arguments: Any) -> NoReturn:
+        """Raise `UnsupportedFeature`, too."""
+        raise self._no_iceberg(f"an Iceberg table {dotted_name(name)}")
+
+    create_table_transaction = register_table = create_table
+
+    def list_namespaces(self, under: Name = ()) -> list[Name]:
+        """The schemas."""
+        if under:
+            return []
+        query = {"catalog_name": self.remote_name}
+        where = Identifier(self.name, (), "")
+        found = self._asked(where, lambda: list(self.client.pages("/schemas", "schemas", query)))
+        return [(str(each["name"]),) for each in found]
+
+    def namespace_exists(self, namespace: Name) -> bool:
+        """Whether there is a schema of the name."""
+        if len(namespace) != 1:
+            return False
+        try:
+            self.client.get(self._schema_path(namespace))
+        except Refused as error:
+            if error.status == 404:
+                return False
+            raise self._failure(Identifier(self.name, namespace, ""), error) from error
+        return True
+
+    def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
+        """The properties of a schema, its comment among them."""
+        found = self._of_schema(namespace, lambda: self.client.get(self._schema_path(namespace)))
+        comment = {_COMMENT: str(found[_COMMENT])} if found.get(_COMMENT) else {}
+        return {**(found.get("properties") or {}), **comment}
+
+    def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
+        """Create a schema; raises pyiceberg's `NamespaceAlreadyExistsError`."""
+        from pyiceberg.exceptions import NamespaceAlreadyExistsError
+
+        given = dict(properties or {})
+        body = {
+            "name": self._schema(namespace),
+            "catalog_name": self.remote_name,
+            _COMMENT: given.pop(_COMMENT, None),
+            "storage_root": given.pop("location", None),
+            "properties": given,
+        }
+        sent = {name: value for name, value in body.items() if value is not None}
+        try:
+            self.client.send("POST", "/schemas", sent)
+        except Refused as error:
+            if "ALREADY_EXISTS" in error.kind or error.status == 409:
+                raise NamespaceAlreadyExistsError(error.message) from error
+            raise self._failure(Identifier(self.name, namespace, ""), error) from error
+
+    def update_namespace_properties(self, namespace: Name, removals: set[str], updates: Mapping[str, str]) -> None:
+        """Set and remove properties of a schema."""
+        there = {**self.load_namespace_properties(namespace), **updates}
+        kept = {name: value for name, value in there.items() if name not in removals}
+        body = {_COMMENT: kept.pop(_COMMENT, ""), "properties": kept}
+        self._of_schema(namespace, lambda: self.client.send("PATCH", self._schema_path(namespace), body))
+
+    def drop_namespace(self, namespace: Name) -> None:
+        """Drop a schema; raises pyiceberg's `NamespaceNotEmptyError`."""
+        from pyiceberg.exceptions import NamespaceNotEmptyError
+
+        if self.list_tables(namespace):
+            raise NamespaceNotEmptyError(dotted_name(namespace))
+        self._of_schema(namespace, lambda: self.client.send("DELETE", self._schema_path(namespace)))
+
+    def list_tables(self, namespace: Name) -> list[Name]:
+        """The tables of a schema, of any format."""
+        query = {"catalog_name": self.remote_name, "schema_name": self._schema(namespace)}
+        found = self._of_schema(namespace, lambda: list(self.client.pages("/tables", "tables", query)))
+        if not found and not self.namespace_exists(namespace):
+            raise self._no_namespace(namespace)
+        return [(*namespace, str(each["name"])) for each in found]
+
+    def drop_table(self, name: Name) -> None:
+        """Drop a table; raises pyiceberg's `NoSuchTableError`. The server removes the files of managed ones."""
+        identifier = Identifier(self.name, name[:-1], name[-1])
+        path = f"/tables/{'.'.join(self.table_names(name))}"
+        self._asked(identifier, lambda: self.client.send("DELETE", path), self._no_table(identifier))
+
+    def rename_table(self, name: Name, new: Name) -> None:
+        """Give a table another name in its schema; raises pyiceberg's `NoSuchTableError`."""
+        if name[:-1] != new[:-1]:
+            raise UnsupportedFeature(f"renaming {dotted_name(name)} to another schema", "The catalog cannot do that.")
+        identifier = Identifier(self.name, name[:-1], name[-1])
+        catalog, schema, table = self.table_names(name)
+        path = f"/delta/v1{quoted_path('catalogs', catalog, 'schemas', schema, 'tables', table, 'rename')}"
+        body = {"new-name": new[-1]}
+        self._asked(identifier, lambda: self.client.send("POST", path, body), self._no_table(identifier))
+
+    def table_names(self, name: Name) -> tuple[str, str, str]:
+        """The names of the catalog, the schema and the table on the server; raises `NoSuchTable`."""
+        if len(name) != 2:
+            raise NoSuchTable(f"{dotted_name((self.name, *name))}: write catalog.schema.table")
+        if any("." in part or "/" in part for part in name):
+            raise InvalidOption(f"{dotted_name(name)}: names in a Unity Catalog have neither . nor /")
+        return self.remote_name, name[0], name[1]
+
+    def _schema(self, namespace: Name) -> str:
+        if len(namespace) != 1 or "." in namespace[0] or "/" in namespace[0]:
+            raise self._no_namespace(namespace)
+        return namespace[0]
+
+    def _schema_path(self, namespace: Name) -> str:
+        return f"/schemas/{self.remote_name}.{self._schema(namespace)}"
+
+    def _of_schema(self, namespace: Name, ask: Callable[[], _T]) -> _T:
+        return self._asked(Identifier(self.name, namespace, ""), ask, self._no_namespace(namespace))
+
+    def _asked(self, where: Identifier, ask: Callable[[], _T], missing: Exception | None = None) -> _T:
+        """An answer; `missing` is raised if what is asked for does not exist."""
+        try:
+            return ask()
+        except Refused as error:
+            if error.status == 404 and missing is not None:
+                raise missing from error
+            raise self._failure(where, error) from error
+
+    def _failure(self, where: Identifier, error: Refused) -> Exception:
+        if error.status == 409 or "ALREADY_EXISTS" in error.kind:
+            return TableExists(f"{where}: {error.message}")
+        return StorageError(f"catalog {self.name!r} does not answer for {where}: {error}")
+
+    def _no_table(self, identifier: Identifier) -> Exception:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        return NoSuchTableError(str(identifier))
+
+    def _no_namespace(self, namespace: Iterable[str]) -> Exception:
+        from pyiceberg.exceptions import NoSuchNamespaceError
+
+        return NoSuchNamespaceError(dotted_name(namespace))
+
+    def _no_iceberg(self, what: str) -> UnsupportedFeature:
+        return UnsupportedFeature(
+            f"{what} in catalog {self.name!r} of type unity",
+            "It has Delta tables: say format='delta'. For Iceberg, use the server's Iceberg REST API: type rest.",
+        )
+
+
+def _plain(location: str) -> str:
+    """A location without a slash at its end."""
+    return str(location).rstrip("/") or str(location)

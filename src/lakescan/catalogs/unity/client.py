@@ -1,0 +1,163 @@
+"""Requests to a Unity Catalog server: JSON over HTTP, with a token that goes to this server alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from lakescan.common.retries import RetryPolicy
+from lakescan.errors import InvalidOption, StorageError
+
+API = "/api/2.1/unity-catalog"
+_TIMEOUT = 10, 60  # seconds to connect, and to wait for an answer
+_READS = RetryPolicy(attempts=6, first=0.2, ceiling=10)
+_LONGEST_WAIT = 60.0  # seconds, whatever `Retry-After` says
+_BUSY = (429, 503)  # statuses that ask to repeat the request later
+_PAGE = 500
+
+
+class Refused(Exception):
+    """The server refused a request. `kind` is its own name of the error."""
+
+    def __init__(self, status: int, kind: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"status {status}, {kind}: {message}" if kind else f"status {status}: {message}")
+        self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
+
+
+class Unanswered(StorageError):
+    """No answer tells whether a request was carried out."""
+
+
+@dataclass(frozen=True)
+class UnityClient:
+    """A server, and who asks it; it can be pickled."""
+
+    uri: str
+    token: str | None = field(default=None, repr=False)
+
+    @staticmethod
+    def of(name: str, properties: Mapping[str, str]) -> UnityClient:
+        """The server of a catalog's properties; raises `InvalidOption`."""
+        uri = properties.get("uri", "")
+        parts = urlsplit(uri)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query:
+            raise InvalidOption(
+                f"catalog {name!r} of type unity needs a uri, such as https://unity.example.com, without a password"
+            )
+        base = uri.rstrip("/")
+        return UnityClient(base if API in base else base + API, properties.get("token"))
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Read something; repeated if the server does not answer. Raises `Refused`, `Unanswered`."""
+        waits = _READS.waits()
+        while True:
+            try:
+                return self.send("GET", path, query=query)
+            except (Refused, Unanswered) as error:
+                wait = next(waits, None)
+                if wait is None or (isinstance(error, Refused) and error.status not in _BUSY):
+                    raise
+                pause(error, wait)
+
+    def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """All objects of a list that is read page by page."""
+        token: str | None = None
+        while True:
+            found = self.get(path, {**query, "max_results": _PAGE, "page_token": token})
+            yield from found.get(member) or []
+            if not (token := found.get("next_page_token")):
+                return
+
+    def send(
+        self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Send one request, and return the answer; raises `Refused`, `Unanswered`."""
+        from requests import RequestException
+
+        asked = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        try:
+            response = _session(os.getpid()).request(
+                method,
+                self.uri + path,
+                params=asked,
+                data=None if body is None else json.dumps(body).encode(),
+                headers={"Content-Type": "application/json"},
+                auth=_Bearer(self.token),
+                timeout=_TIMEOUT,
+                allow_redirects=False,
+            )
+        except RequestException as error:
+            raise Unanswered(f"{method} {self.uri}{path}: {type(error).__name__}") from error
+        return _answer(method, self.uri + path, response)
+
+
+def _answer(method: str, url: str, response: Any) -> dict[str, Any]:
+    try:
+        found = response.json() if response.content else {}
+    except ValueError:
+        found = None
+    status = int(response.status_code)
+    if 200 <= status < 300 and isinstance(found, dict):
+        return found
+    kind, message = _error(found, response.reason)
+    if (status >= 500 and status not in (501, 503)) or 200 <= status < 300:
+        raise Unanswered(f"{method} {url}: status {status}: {message}")
+    raise Refused(status, kind, message, _seconds(response.headers.get("Retry-After")))
+
+
+def _error(found: Any, reason: str) -> tuple[str, str]:
+    """The server's name of an error and its message: of the API of Delta tables, or of that of catalogs."""
+    node = found.get("error") if isinstance(found, dict) else None
+    if isinstance(node, dict):
+        return str(node.get("type", "")), str(node.get("message", reason))
+    if isinstance(found, dict):
+        return str(found.get("error_code", "")), str(found.get("message", reason))
+    return "", reason
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else max(0.0, float(text))
+    except ValueError:
+        return None
+
+
+def pause(error: Exception, wait: float) -> None:
+    """Wait before a request is repeated: as long as the server asks for, else these seconds."""
+    asked = getattr(error, "retry_after", None)
+    time.sleep(min(wait if asked is None else max(asked, wait), _LONGEST_WAIT))
+
+
+def quoted_path(*parts: str) -> str:
+    """A path of parts that may have any letters."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+@lru_cache(maxsize=4)
+def _session(process: int) -> Any:
+    """The connections of a process; they have no settings of a server."""
+    from requests import Session
+    from requests.adapters import HTTPAdapter
+
+    session = Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=16))
+    return session
+
+
+@dataclass(frozen=True)
+class _Bearer:
+    """Puts the token into a request, in the place of what `.netrc` may say."""
+
+    token: str | None = field(repr=False)
+
+    def __call__(self, request: Any) -> Any:
+        if self.token:
+            request.headers["Authorization"] = f"Bearer {self.token}"
+        return request

@@ -1,0 +1,193 @@
+"""Create a Delta table in a Unity Catalog: the server gives it a place, version 0 is written there, then it is named.
+
+Until it is named, nobody sees it. A table that is given a location is an external one; others are managed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.unity.catalog import UnityCatalog
+from lakescan.catalogs.unity.client import Refused, Unanswered, quoted_path
+from lakescan.catalogs.unity.credentials import Issued, of_answer
+from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
+from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
+from lakescan.common.retries import LOOKS, outcome_of
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.commit.actions import protocol_action
+from lakescan.delta.commit.creation import NewDelta, new_table
+from lakescan.delta.log.managed import Ratified
+from lakescan.delta.log.pieces import read_commits
+from lakescan.delta.log.reader import LogReader
+from lakescan.delta.log.segment import list_log
+from lakescan.delta.log.time_travel import commit_info
+from lakescan.delta.metadata.features import Support, unsupported
+from lakescan.errors import (
+    CorruptMetadata,
+    CreatedConcurrently,
+    InvalidOption,
+    NoSuchNamespace,
+    StorageError,
+    UnsupportedFeature,
+)
+from lakescan.storage import Storage
+
+
+@dataclass
+class StagedTable(ManagedUnityTable):
+    """The place of a managed table that has no name yet, and what the server requires of it."""
+
+    required: Mapping[str, Any] = field(default_factory=dict)
+
+    def ratified(self) -> Ratified:
+        """Version 0, which is written to the log itself."""
+        return Ratified(0)
+
+    def _ask(self) -> Issued:
+        try:
+            answer = self.client.get(f"/delta/v1{quoted_path('staging-tables', self.uuid, 'credentials')}")
+        except Refused as error:
+            raise StorageError(f"the catalog issues no credentials for the new table {self.name}: {error}") from error
+        return of_answer(answer, self.location, self.settings)
+
+
+@dataclass
+class ExternalPlace(UnityTable):
+    """The location of an external table that has no name yet."""
+
+    required: Mapping[str, Any] = field(default_factory=dict)
+
+    def _ask(self) -> Issued:
+        query = {"location": self.location, "operation": "READ_WRITE"}
+        try:
+            answer = self.client.get("/delta/v1/temporary-path-credentials", query)
+        except Refused as error:
+            raise StorageError(f"the catalog issues no credentials for {self.location}: {error}") from error
+        return of_answer(answer, self.location, self.settings)
+
+
+def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -> StagedTable | ExternalPlace:
+    """Where a new table is to be; raises `NoSuchNamespace`, `CreatedConcurrently`, `StorageError`."""
+    names = catalog.table_names(identifier.within)
+    if location is not None:
+        if not catalog.namespace_exists(identifier.namespace):
+            raise _no_namespace(identifier)
+        settings = catalog.storage_settings
+        return ExternalPlace(catalog.client, identifier, names, f"new {location}", location, settings, writes=True)
+    path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'staging-tables')}"
+    try:
+        answer = catalog.client.send("POST", path, {"name": names[2]})
+    except Refused as error:
+        raise _failure(identifier, error) from error
+    uuid, folder = answer.get("table-id"), answer.get("location")
+    if not uuid or not folder:
+        raise CorruptMetadata(f"catalog {catalog.name!r} gives the new table {identifier} no location, or no id")
+    required = {name: answer.get(f"required-{name}") or {} for name in ("protocol", "properties")}
+    where = str(folder).rstrip("/")
+    return StagedTable(
+        catalog.client, identifier, names, uuid, where, catalog.storage_settings, writes=True, required=required
+    )
+
+
+def definition_at(place: StagedTable | ExternalPlace, definition: TableDefinition) -> NewDelta:
+    """A new table as the server requires it.
+
+    Raises `InvalidOption` for properties with other values than required, `UnsupportedFeature` for features that it
+    requires and writers here do not support.
+    """
+    given, required = dict(definition.properties), place.required.get("properties") or {}
+    for name, value in required.items():
+        if value is not None and given.setdefault(name, value) != value:
+            raise InvalidOption(f"'{name}'={given[name]!r}: the catalog requires {value!r} of {place.name}")
+    if missing := [name for name, value in required.items() if value is None and name not in given]:
+        raise InvalidOption(f"the catalog requires a value of '{missing[0]}' for {place.name}: set the property")
+    protocol = place.required.get("protocol") or {}
+    features = {*(protocol.get("reader-features") or ()), *(protocol.get("writer-features") or ())}
+    if unknown := unsupported(features, Support.WRITE):
+        raise UnsupportedFeature(f"a table with the feature {unknown[0]!r}, which the catalog requires of {place.name}")
+    named = {f"delta.feature.{each.lower()}" for each in features}
+    kept = {name: value for name, value in given.items() if name.lower() not in named}
+    new = new_table(replace(definition, properties=kept, location=place.location))
+    return replace(new, protocol=new.protocol.with_features(features))
+
+
+@contextmanager
+def named(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> Iterator[None]:
+    """Name a table once it is written, which is the body of the `with` block.
+
+    Raises `CreatedConcurrently` if the name is taken, `StorageError` if the server refuses the table, and
+    `CommitStateUnknown` if it does not answer.
+    """
+    yield
+    table = storage.vended
+    assert isinstance(table, StagedTable | ExternalPlace)
+    catalog_, schema, _ = table.names
+    path = f"/delta/v1{quoted_path('catalogs', catalog_, 'schemas', schema, 'tables')}"
+    body = _body(table, storage)
+
+    def send() -> bool:
+        catalog.client.send("POST", path, body)
+        return True
+
+    def look() -> bool:
+        try:
+            return send()
+        except Refused as error:
+            if error.status != 409:
+                raise StorageError(str(error)) from error
+            return _is_there(catalog, table)
+
+    try:
+        send()
+    except Refused as error:
+        raise _failure(identifier, error) from error
+    except Unanswered as error:
+        if not outcome_of(str(identifier), error, look, policy=LOOKS):
+            raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
+
+
+def _is_there(catalog: UnityCatalog, table: StagedTable | ExternalPlace) -> bool:
+    """Whether the table that has the name is this one."""
+    found = catalog.find(table.identifier)
+    return found.location == table.location and (isinstance(table, ExternalPlace) or found.uuid == table.uuid)
+
+
+def _body(table: StagedTable | ExternalPlace, storage: Storage) -> dict[str, Any]:
+    """The request that names a table, by its version 0."""
+    segment = list_log(table.location, storage).segment(0)
+    reader = LogReader(table.location, storage)
+    version = reader.version(segment)
+    info = commit_info(read_commits(segment.commits, storage)[0])
+    domains = {name: json.loads(each.text("configuration") or "{}") for name, each in reader.domains(segment).items()}
+    body = {
+        "name": table.names[2],
+        "location": table.location,
+        "table-type": "MANAGED" if isinstance(table, StagedTable) else "EXTERNAL",
+        "comment": version.metadata.description,
+        "columns": schema_node(version.metadata.schema_string),
+        "partition-columns": list(version.metadata.partition_columns),
+        "protocol": protocol_node(protocol_action(version.protocol)),
+        "properties": dict(version.metadata.configuration),
+        "domain-metadata": known_domains(domains) or None,
+        "last-commit-timestamp-ms": info.get("inCommitTimestamp", info.get("timestamp")),
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _failure(identifier: Identifier, error: Refused) -> Exception:
+    if error.status == 404 and error.kind in ("NoSuchSchemaException", "NoSuchCatalogException"):
+        return _no_namespace(identifier)
+    if error.status == 409:
+        return CreatedConcurrently(f"{identifier}: {error.message}")
+    if error.status in (404, 405, 501):
+        return UnsupportedFeature(f"creating {identifier} on a server without the API delta/v1", "Update the server.")
+    return StorageError(f"the catalog refuses the new table {identifier}: {error}")
+
+
+def _no_namespace(identifier: Identifier) -> NoSuchNamespace:
+    return NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")

@@ -1,0 +1,111 @@
+"""Credentials that the catalog issues for a table's files, as FileIO properties, and when they have to be renewed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakescan.errors import StorageError
+from lakescan.storage.locations import ALIASES, normal, split_location
+
+_MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
+_SHARE = 0.5  # of their lifetime: what is left of it when they are renewed, at most
+# Names of the API of Delta tables, as those of FileIO.
+_NAMES = {
+    "s3.access-key-id": "s3.access-key-id",
+    "s3.secret-access-key": "s3.secret-access-key",
+    "s3.session-token": "s3.session-token",
+    "gcs.oauth-token": "gcs.oauth2.token",
+    "azure.sas-token": "adls.sas-token",
+}
+# Those of the older API: the member of the answer, its member, and the FileIO property.
+_OLD_NAMES = (
+    ("aws_temp_credentials", "access_key_id", "s3.access-key-id"),
+    ("aws_temp_credentials", "secret_access_key", "s3.secret-access-key"),
+    ("aws_temp_credentials", "session_token", "s3.session-token"),
+    ("gcp_oauth_token", "oauth_token", "gcs.oauth2.token"),
+    ("azure_user_delegation_sas", "sas_token", "adls.sas-token"),
+)
+
+
+@dataclass(frozen=True)
+class Issued:
+    """Properties with secrets; `renewal` and `expiry` are in seconds since 1970, None if they do not expire."""
+
+    properties: Mapping[str, str] = field(repr=False)
+    renewal: float | None = None
+    expiry: float | None = None
+
+    @staticmethod
+    def until(properties: Mapping[str, str], expiry_millis: Any, location: str) -> Issued:
+        """Properties that expire at a time in milliseconds since 1970."""
+        of_location = _of_account(location) if "adls.sas-token" in properties else {}
+        if not isinstance(expiry_millis, int | float) or expiry_millis <= 0:
+            return Issued({**of_location, **properties})
+        expiry, now = expiry_millis / 1000, time.time()
+        if "gcs.oauth2.token" in properties:
+            of_location = {"gcs.oauth2.token-expires-at": str(int(expiry_millis))}
+        margin = min(_MARGIN, max(0.0, expiry - now) * _SHARE)
+        return Issued({**of_location, **properties}, expiry - margin, expiry)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether they are to be renewed."""
+        return self.renewal is not None and time.time() >= self.renewal
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether they can still be used."""
+        return self.expiry is None or time.time() < self.expiry
+
+
+def of_answer(answer: Mapping[str, Any], location: str, settings: Mapping[str, str]) -> Issued:
+    """The credentials of an answer of the API of Delta tables, of those for the longest prefix of the location.
+
+    `settings` are the catalog's own, such as a region. Raises `StorageError` if there are none.
+    """
+    listed = [each for each in answer.get("storage-credentials") or [] if isinstance(each, dict)]
+    place = f"{normal(location)}/"
+    fitting = [each for each in listed if place.startswith(f"{normal(str(each.get('prefix', '')))}/")]
+    if not fitting:
+        raise StorageError(f"the catalog issues no credentials for {location}")
+    chosen = max(fitting, key=lambda each: len(normal(str(each["prefix"]))))
+    config = chosen.get("config") or {}
+    found = {_NAMES[name]: str(value) for name, value in config.items() if name in _NAMES and value}
+    return Issued.until({**settings, **found}, chosen.get("expiration-time-ms"), location)
+
+
+def of_old_answer(answer: Mapping[str, Any], location: str, settings: Mapping[str, str]) -> Issued:
+    """The credentials of an answer of `temporary-table-credentials`."""
+    found = {
+        name: str(answer[member][inner])
+        for member, inner, name in _OLD_NAMES
+        if isinstance(answer.get(member), dict) and answer[member].get(inner)
+    }
+    return Issued.until({**settings, **found}, answer.get("expiration_time"), location)
+
+
+def renewed(known: Issued | None, ask: Callable[[], Issued]) -> Issued:
+    """Credentials that are valid: those that are known until they are due, and after that while there are no others."""
+    if known is not None and not known.is_due:
+        return known
+    try:
+        return ask()
+    except StorageError:
+        if known is None or not known.is_valid:
+            raise
+        return known
+
+
+def has_credentials(location: str) -> bool:
+    """Whether files of a location are accessed with credentials."""
+    scheme = split_location(location)[0]
+    return ALIASES.get(scheme, scheme) != "file"
+
+
+def _of_account(location: str) -> dict[str, str]:
+    """The account of a location in Azure: `abfss://container@account.dfs.core.windows.net/path`."""
+    host = split_location(location)[1].partition("@")[2]
+    return {"adls.account-name": host.split(".")[0]} if host else {}

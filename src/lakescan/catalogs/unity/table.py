@@ -1,0 +1,245 @@
+"""A Delta table in a Unity Catalog: where its files are, credentials for them, and, if it is managed, its commits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any, Self
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.unity.client import Refused, Unanswered, UnityClient, pause, quoted_path
+from lakescan.catalogs.unity.credentials import Issued, has_credentials, of_answer, of_old_answer, renewed
+from lakescan.catalogs.unity.updates import updates_of
+from lakescan.common.retries import RetryPolicy, outcome_of
+from lakescan.delta.log.managed import MetadataChange, Ratified, StagedCommit, Taken, TooManyStaged
+from lakescan.errors import CommitConflict, CorruptMetadata, NoSuchTable, StorageError, UnsupportedFeature
+from lakescan.storage.put_if_absent import NotCreated
+
+Node = dict[str, Any]
+# How often a server that is busy is asked again; one that does not answer, for half a minute.
+_BUSY = RetryPolicy(attempts=12, first=0.2, ceiling=10)
+_LOST = RetryPolicy(attempts=10, first=0.1, ceiling=10)
+_NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
+
+
+@dataclass
+class UnityTable:
+    """A table by its name and id, with credentials for its files (`lakescan.storage.vended.Vended`).
+
+    `names` are those of the catalog, the schema and the table on the server. `settings` are FileIO properties of the
+    catalog. `is_old` says that the server has the older API alone for this table.
+    """
+
+    client: UnityClient
+    identifier: Identifier
+    names: tuple[str, str, str]
+    uuid: str
+    location: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    writes: bool = False
+    is_old: bool = False
+
+    def __post_init__(self) -> None:
+        self._issued: Issued | None = None
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
+
+    @property
+    def name(self) -> str:
+        """The table's name here."""
+        return str(self.identifier)
+
+    @property
+    def identity(self) -> Hashable:
+        """The server, and the table's id."""
+        return self.client.uri, self.uuid
+
+    @property
+    def has_credentials(self) -> bool:
+        """False for local files."""
+        return has_credentials(self.location)
+
+    def properties(self) -> Mapping[str, str]:
+        """FileIO properties with credentials that do not expire soon; raises `StorageError`."""
+        with self._lock:
+            self._issued = renewed(self._issued, self._ask)
+            return self._issued.properties
+
+    def for_writing(self) -> Self:
+        """The table with credentials for writing."""
+        return self if self.writes else replace(self, writes=True)
+
+    def _ask(self) -> Issued:
+        operation = "READ_WRITE" if self.writes else "READ"
+        try:
+            if self.is_old:
+                body = {"table_id": self.uuid, "operation": operation}
+                answer = self.client.send("POST", "/temporary-table-credentials", body)
+                return of_old_answer(answer, self.location, self.settings)
+            answer = self.client.get(f"{self._path}/credentials", {"operation": operation})
+        except Refused as error:
+            raise StorageError(f"the catalog issues no credentials ({operation}) for {self.name}: {error}") from error
+        return of_answer(answer, self.location, self.settings)
+
+    @property
+    def _path(self) -> str:
+        catalog, schema, table = self.names
+        return f"/delta/v1{quoted_path('catalogs', catalog, 'schemas', schema, 'tables', table)}"
+
+
+@dataclass
+class ManagedUnityTable(UnityTable):
+    """A table whose commits the catalog ratifies (`lakescan.delta.log.managed.ManagedTable`)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._found: Ratified | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_found": None}
+
+    def found(self, answer: Node) -> Self:
+        """This table, as the catalog has just described it: its log is opened without asking again."""
+        self._found = self._read(answer)
+        return self
+
+    def ratified(self) -> Ratified:
+        """The newest version, and the commits that are not published as far as the catalog knows.
+
+        Raises `NoSuchTable`, `CommitConflict` if another table has the name, `StorageError`, `CorruptMetadata`.
+        """
+        found, self._found = self._found, None
+        if found is not None:
+            return found
+        try:
+            return self._read(self.client.get(self._path))
+        except Refused as error:
+            if error.status == 404:
+                raise NoSuchTable(f"{self.name} is not in its catalog any more: {error.message}") from error
+            raise StorageError(f"the catalog does not tell the commits of {self.name}: {error}") from error
+
+    def propose(self, commit: StagedCommit, change: MetadataChange) -> Ratified:
+        """Send the commit with what it changes of the metadata; see `ManagedTable.propose`."""
+        body = self._request({"action": "add-commit", "commit": _node(commit)}, *updates_of(change))
+        try:
+            return self._sent(body)
+        except Refused as error:
+            raise self._failure(error) from error
+        except Unanswered as error:
+            return self._looked_up(commit, body, error)
+
+    def published(self, version: int) -> None:
+        """Tell that all commits up to a version are published; raises `StorageError`."""
+        try:
+            self._sent(self._request({"action": "set-latest-backfilled-version", "latest-published-version": version}))
+        except Refused as error:
+            raise StorageError(f"the catalog does not note published commits of {self.name}: {error}") from error
+
+    def _request(self, *updates: Node) -> Node:
+        return {"requirements": [{"type": "assert-table-uuid", "uuid": self.uuid}], "updates": list(updates)}
+
+    def _sent(self, body: Node) -> Ratified:
+        """Send an update; a server that is too busy, or has the table locked, is asked again.
+
+        Raises `Refused` and `Unanswered`.
+        """
+        waits = _BUSY.waits()
+        while True:
+            try:
+                return self._read(self.client.send("POST", self._path, body))
+            except Refused as error:
+                wait = next(waits, None)
+                if error.status == 503:  # by whatever is between here and the server: the request may have passed
+                    pause(error, 0)
+                    raise Unanswered(str(error)) from error
+                if wait is None or not self._is_busy(error):
+                    raise
+                pause(error, wait)
+
+    def _is_busy(self, error: Refused) -> bool:
+        """Whether to repeat a request that was refused. The server says so, too, of a table that is locked."""
+        if error.kind == "UpdateRequirementConflictException":
+            self.ratified()  # raises `CommitConflict` if the table is another one
+            return True
+        return error.status == 429 and error.kind != "ResourceExhaustedException"
+
+    def _failure(self, error: Refused) -> Exception:
+        """Why a commit was provably not made."""
+        if error.status == 409 and error.kind != "UpdateRequirementConflictException":
+            return Taken(certain=True)
+        if error.kind == "ResourceExhaustedException":
+            return TooManyStaged(error.message)
+        return NotCreated(f"the catalog refuses a commit to {self.name}: {error}")
+
+    def _looked_up(self, commit: StagedCommit, body: Node, error: Unanswered) -> Ratified:
+        """The outcome of a proposal whose answer was lost. It is sent again: the catalog ratifies the same one once.
+
+        Raises `Taken`, and `CommitStateUnknown`.
+        """
+
+        def again() -> Ratified | Taken:
+            try:
+                return self._sent(body)
+            except Refused as refusal:
+                ratified = self.ratified()
+                own = {each.version: each.name for each in ratified.commits}.get(commit.version)
+                if own == commit.name:
+                    return ratified
+                if own is not None:
+                    return Taken(certain=True)
+                if ratified.latest >= commit.version:
+                    return Taken(certain=False)  # published, and forgotten by the catalog: its text tells whose it is
+                raise StorageError(str(refusal)) from refusal
+
+        name = f"{self.name} (version {commit.version})"
+        found: Any = outcome_of(name, error, again, (CommitConflict,), _LOST)
+        if isinstance(found, Taken):
+            raise found
+        return found
+
+    def _read(self, answer: Node) -> Ratified:
+        """What is ratified, by the catalog's description of the table."""
+        metadata = answer.get("metadata")
+        if not isinstance(metadata, dict):
+            raise CorruptMetadata(f"the catalog's answer about {self.name} has no metadata")
+        if metadata.get("table-uuid") != self.uuid:
+            raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
+        commits = sorted(map(self._commit, answer.get("commits") or ()), key=lambda each: each.version)
+        latest = answer.get("latest-table-version")
+        if latest is None:
+            latest = max([0, *(each.version for each in commits)])
+        versions = [each.version for each in commits]
+        if versions and versions != list(range(versions[0], latest + 1)):
+            raise CorruptMetadata(
+                f"the catalog says that {self.name} has version {latest}, and names the commits "
+                f"{versions[0]} to {versions[-1]}: some are missing. Ask its operator."
+            )
+        return Ratified(int(latest), tuple(commits))
+
+    def _commit(self, node: Node) -> StagedCommit:
+        if not node.get("file-name"):
+            raise UnsupportedFeature(f"commits that the catalog has inline, as of {self.name}", "It names no file.")
+        numbers = [node.get(name) for name in ("version", "file-size", "timestamp", "file-modification-timestamp")]
+        name = str(node["file-name"])
+        match = _NAME.fullmatch(name)
+        if match is None or not all(isinstance(each, int) for each in numbers) or int(match[1]) != numbers[0]:
+            raise CorruptMetadata(f"the catalog names a commit of {self.name} that is not one: {node}")
+        version, size, timestamp, modified = (int(each) for each in numbers if each is not None)
+        return StagedCommit(version, name, size, timestamp, modified)
+
+
+def _node(commit: StagedCommit) -> Node:
+    return {
+        "version": commit.version,
+        "timestamp": commit.timestamp,
+        "file-name": commit.name,
+        "file-size": commit.size,
+        "file-modification-timestamp": commit.modified,
+    }

@@ -1,0 +1,85 @@
+"""What a commit changes of a table's metadata, as the API of Delta tables has it: schemas, properties, protocols."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakescan.delta.log.managed import MetadataChange
+
+Node = dict[str, Any]
+_DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
+_MEMBERS = {
+    "elementType": "element-type",
+    "containsNull": "contains-null",
+    "keyType": "key-type",
+    "valueType": "value-type",
+    "valueContainsNull": "value-contains-null",
+}
+
+
+def updates_of(change: MetadataChange) -> Iterator[Node]:
+    """The updates that follow from a commit; none if it changes rows alone."""
+    if change.after is not None:
+        yield from _of_metadata(change.before, change.after)
+    if change.protocol is not None:
+        yield {"action": "set-protocol", "protocol": protocol_node(change.protocol)}
+    domains = {name: value for name, value in (change.domains or {}).items() if name in _DOMAINS}
+    if set_ := {name: domain_node(name, value) for name, value in domains.items() if value is not None}:
+        yield {"action": "set-domain-metadata", "updates": set_}
+    if gone := [name for name, value in domains.items() if value is None]:
+        yield {"action": "remove-domain-metadata", "domains": gone}
+
+
+def _of_metadata(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Node]:
+    old, new = before.get("configuration") or {}, after.get("configuration") or {}
+    if set_ := {name: value for name, value in new.items() if old.get(name) != value}:
+        yield {"action": "set-properties", "updates": set_}
+    if gone := sorted(old.keys() - new.keys()):
+        yield {"action": "remove-properties", "removals": gone}
+    if before["schemaString"] != after["schemaString"]:
+        yield {"action": "set-columns", "columns": schema_node(str(after["schemaString"]))}
+    if list(before["partitionColumns"]) != list(after["partitionColumns"]):
+        yield {"action": "set-partition-columns", "partition-columns": list(after["partitionColumns"])}
+    if before.get("description") != after.get("description"):
+        yield {"action": "set-table-comment", "comment": after.get("description") or ""}
+
+
+def protocol_node(protocol: Mapping[str, Any]) -> Node:
+    """A protocol action as the API has it."""
+    return {
+        "min-reader-version": protocol["minReaderVersion"],
+        "min-writer-version": protocol["minWriterVersion"],
+        "reader-features": list(protocol.get("readerFeatures") or ()),
+        "writer-features": list(protocol.get("writerFeatures") or ()),
+    }
+
+
+def domain_node(name: str, configuration: Mapping[str, Any]) -> Node:
+    """The configuration of a domain, of which the API knows one member."""
+    return {_DOMAINS[name]: configuration[_DOMAINS[name]]}
+
+
+def known_domains(configurations: Mapping[str, Mapping[str, Any]]) -> Node:
+    """The domains that the API knows, of all that a table has."""
+    return {name: domain_node(name, value) for name, value in configurations.items() if name in _DOMAINS}
+
+
+def schema_node(schema_string: str) -> Node:
+    """A schema as the API has it."""
+    found: Node = _renamed(json.loads(schema_string))
+    return found
+
+
+def _renamed(node: Any) -> Any:
+    """A type with the API's names of members; metadata of fields is the user's own, and stays."""
+    if not isinstance(node, dict):
+        return node
+    made = {_MEMBERS.get(name, name): value for name, value in node.items()}
+    for name in ("element-type", "key-type", "value-type"):
+        if name in made:
+            made[name] = _renamed(made[name])
+    if "fields" in made:
+        made["fields"] = [{**field, "type": _renamed(field["type"])} for field in made["fields"]]
+    return made

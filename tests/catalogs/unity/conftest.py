@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lakescan
+from lakescan.delta.commit import staged
+from lakescan.errors import StorageError
+from tests.support import own_catalog
+from tests.support.unity_server import TOKEN, UnityServer, unity_server
+
+no_other_catalogs = own_catalog.no_other_catalogs
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[UnityServer]:
+    with unity_server(str(tmp_path / "managed")) as found:
+        yield found
+
+
+@pytest.fixture
+def main(server: UnityServer) -> lakescan.Catalog:
+    """The catalog `main`, with the schema `db`."""
+    catalog = lakescan.catalog("main", type="unity", uri=server.uri, token=TOKEN)
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.fixture
+def table(main: lakescan.Catalog) -> lakescan.Table:
+    """A managed table with the columns `id` and `part`, without rows."""
+    return main.create_table("db.t", "id BIGINT, part STRING", format="delta", partition_by=["part"])
+
+
+@pytest.fixture
+def unpublished() -> Iterator[pytest.MonkeyPatch]:
+    """Writers stop before they publish; `undo()` lets them publish again."""
+
+    def stopped(*_: object) -> None:
+        raise StorageError("stopped")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staged, "publish_ratified", stopped)
+        yield patch

@@ -1,0 +1,236 @@
+"""Schemas and tables of a Unity Catalog by name; what it says of storage, and where its secrets stay."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lakescan
+from lakescan.catalogs.unity.credentials import Issued, of_answer
+from lakescan.errors import StorageError
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
+from tests.support.unity_server import TOKEN, Fault, StoredTable, UnityServer, unity_server
+from tests.support.unity_tables import NAME, ids, rows, stored
+
+
+def test_schemas_and_tables_are_made_listed_renamed_and_dropped(main: lakescan.Catalog) -> None:
+    main.create_namespace("other", properties={"comment": "of others", "owner": "x"})
+    assert main.list_namespaces() == ["db", "other"]
+    assert main.namespace_properties("other") == {"comment": "of others", "owner": "x"}
+    for name in ("a", "b", "c", "d", "e"):  # more than a page
+        main.create_table(f"db.{name}", "id BIGINT", format="delta")
+    assert main.list_tables("db") == ["db.a", "db.b", "db.c", "db.d", "db.e"]
+    main.rename_table("db.a", "db.z")
+    main.drop_table("db.b")
+    assert main.list_tables("db") == ["db.c", "db.d", "db.e", "db.z"]
+    with pytest.raises(lakescan.TableExists, match="has tables"):
+        main.drop_namespace("db")
+    main.drop_namespace("other")
+    assert not main.namespace_exists("other")
+
+
+def test_names_that_do_not_exist_are_told_with_the_nearest(main: lakescan.Catalog, table: lakescan.Table) -> None:
+    with pytest.raises(lakescan.NoSuchTable, match=r"has no table 'db\.tt'.*'t'"):
+        lakescan.table("main.db.tt")
+    with pytest.raises(lakescan.NoSuchNamespace):
+        main.list_tables("nowhere")
+    with pytest.raises(lakescan.NoSuchNamespace):
+        main.create_table("nowhere.t", "id INT", format="delta")
+    with pytest.raises(lakescan.TableExists):
+        main.create_namespace("db")
+    with pytest.raises(lakescan.TableExists):
+        main.create_table("db.t", "id INT", format="delta")
+
+
+def test_iceberg_tables_are_refused_with_what_to_do(main: lakescan.Catalog) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"format='delta'.*type rest"):
+        main.create_table("db.i", "id INT")
+
+
+def test_the_server_may_have_the_catalog_under_another_name(server: UnityServer, main: lakescan.Catalog) -> None:
+    main.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(1))
+    lakescan.catalog("here", type="unity", uri=server.uri, token=TOKEN, warehouse="main")
+    assert ids("here.db.t") == [1]
+    assert lakescan.sql("SELECT id FROM here.db.t").to_arrow().to_pydict() == {"id": [1]}
+
+
+def test_tables_are_made_and_written_to_in_sql(main: lakescan.Catalog, server: UnityServer) -> None:
+    lakescan.sql("CREATE TABLE main.db.s (id BIGINT, part STRING) USING delta COMMENT 'sold' PARTITIONED BY (part)")
+    lakescan.sql("INSERT INTO main.db.s VALUES (1, 'a'), (2, 'b')")
+    lakescan.sql("UPDATE main.db.s SET id = 5 WHERE part = 'b'")
+    assert ids("main.db.s") == [1, 5]
+    assert stored(server, "main.db.s").comment == "sold"
+    assert stored(server, "main.db.s").partition_columns == ["part"]
+    lakescan.sql("DROP TABLE main.db.s")
+    assert not main.table_exists("db.s")
+
+
+def test_a_table_is_created_with_its_rows_and_named_once_they_are_there(
+    main: lakescan.Catalog, server: UnityServer
+) -> None:
+    lakescan.save(rows(1, 2), "main.db.new", format="delta")
+    assert ids("main.db.new") == [1, 2]
+    assert stored(server, "main.db.new").latest == 0
+    lakescan.sql("CREATE TABLE main.db.made USING delta AS SELECT id + 1 AS id FROM main.db.new")
+    assert ids("main.db.made") == [2, 3]
+
+
+def test_a_new_table_whose_answer_is_lost_is_made_once(main: lakescan.Catalog, server: UnityServer) -> None:
+    server.faults.append(Fault("POST", "/schemas/db/tables$", "lost"))
+    main.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(1))
+    assert ids() == [1]
+
+
+def test_a_name_that_another_writer_takes_meanwhile_is_told(main: lakescan.Catalog, server: UnityServer) -> None:
+    server.faults.append(Fault("POST", "/schemas/db/tables$", 409, kind="AlreadyExistsException"))
+    with pytest.raises(lakescan.CreatedConcurrently):
+        main.create_table("db.t", "id BIGINT, part STRING", format="delta")
+
+
+def test_properties_that_the_catalog_requires_otherwise_are_refused(main: lakescan.Catalog) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="the catalog requires 'true'"):
+        main.create_table("db.t", "id INT", format="delta", properties={"delta.enableDeletionVectors": "false"})
+    main.create_table("db.r", "id INT", format="delta")
+    with pytest.raises(lakescan.UnsupportedFeature, match="replacing"):
+        main.create_table("db.r", "id INT", format="delta", replace=True)
+
+
+def test_an_external_table_is_in_its_own_folder_and_committed_to_by_its_log(
+    main: lakescan.Catalog, server: UnityServer, tmp_path: Path
+) -> None:
+    table = main.create_table("db.t", "id BIGINT, part STRING", format="delta", location=tmp_path / "mine")
+    table.append(rows(1))
+    assert ids() == ids(str(tmp_path / "mine")) == [1]
+    assert stored(server).kind == "EXTERNAL"
+
+
+def test_tables_that_the_newer_api_does_not_have_are_opened_by_the_older_one(
+    main: lakescan.Catalog, server: UnityServer, tmp_path: Path
+) -> None:
+    lakescan.save(rows(1), str(tmp_path / "old"), format="delta")
+    for name, properties in (("old", {}), ("csv", {"format": "CSV"})):
+        server.tables[f"main.db.{name}"] = StoredTable(
+            f"main.db.{name}", str(uuid.uuid4()), str(tmp_path / "old"), "OLD", {}, properties
+        )
+    lakescan.table("main.db.old").append(rows(2))
+    assert ids("main.db.old") == [1, 2]
+    with pytest.raises(lakescan.UnsupportedFeature, match="CSV"):
+        lakescan.table("main.db.csv")
+
+
+def test_a_server_that_does_not_answer_is_told(
+    main: lakescan.Catalog, table: lakescan.Table, server: UnityServer
+) -> None:
+    server.faults.append(Fault("GET", "/tables/t$", "dropped", times=2))
+    assert ids() == []
+    server.faults.append(Fault("GET", "/tables/t$", 403, kind="PermissionDeniedException"))
+    with pytest.raises(lakescan.StorageError, match=r"'main' does not answer for main\.db\.t.*PermissionDenied"):
+        lakescan.table(NAME)
+
+
+def test_a_wrong_token_is_told_and_not_shown(server: UnityServer) -> None:
+    lakescan.catalog("main", type="unity", uri=server.uri, token="a-wrong-one")
+    with pytest.raises(lakescan.StorageError, match="NotAuthorized") as error:
+        lakescan.table(NAME)
+    assert "a-wrong-one" not in str(error.value)
+
+
+@pytest.mark.parametrize("uri", ["", "unity.example.com", "ftp://unity", "http://user:secret@unity"])
+def test_addresses_that_are_none_are_refused(uri: str) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="needs a uri") as error:
+        lakescan.catalog("main", type="unity", uri=uri, token=TOKEN)
+    assert "secret" not in str(error.value)
+
+
+def test_the_token_goes_to_no_other_server(main: lakescan.Catalog, table: lakescan.Table, server: UnityServer) -> None:
+    with unity_server("unused") as other:
+        server.faults.append(Fault("GET", "/tables/t$", 307, headers={"Location": f"{other.uri}/stolen"}))
+        with pytest.raises(lakescan.StorageError, match="307"):
+            lakescan.table(NAME)
+        assert other.requests == []
+
+
+def test_credentials_of_the_longest_prefix_are_taken() -> None:
+    def answer(*prefixes: str) -> dict[str, object]:
+        listed = [
+            {"prefix": each, "config": {"s3.access-key-id": each, "gcs.oauth-token": None}, "expiration-time-ms": 0}
+            for each in prefixes
+        ]
+        return {"storage-credentials": listed}
+
+    found = of_answer(answer("s3://b/", "s3://b/t/", "s3://b/t2"), "s3a://b/t", {"s3.region": "r"})
+    assert found.properties == {"s3.access-key-id": "s3://b/t/", "s3.region": "r"}
+    with pytest.raises(StorageError, match="no credentials"):
+        of_answer(answer("s3://b/t2"), "s3://b/t", {})
+
+
+def test_credentials_of_each_cloud_have_the_names_of_file_io() -> None:
+    until = (time.time() + 3600) * 1000
+    azure = Issued.until({"adls.sas-token": "x"}, until, "abfss://c@account.dfs.core.windows.net/t")
+    assert azure.properties == {"adls.sas-token": "x", "adls.account-name": "account"}
+    google = Issued.until({"gcs.oauth2.token": "x"}, until, "gs://b/t")
+    assert google.properties["gcs.oauth2.token-expires-at"] == str(int(until))
+    assert not google.is_due
+    assert Issued.until({}, (time.time() + 1) * 1000, "s3://b").is_valid
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server("lake") as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(endpoint: str, tmp_path: Path) -> Iterator[UnityServer]:
+    """A server whose tables are in a bucket, with the catalog `main`."""
+    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+    with unity_server(f"s3://lake/{tmp_path.name}", keys) as server:
+        settings = {"s3.endpoint": endpoint, "s3.region": REGION}
+        given = {"name": "main", "type": "unity", "uri": server.uri, "token": TOKEN, **settings}
+        catalog = lakescan.catalog(given)
+        catalog.create_namespace("db")
+        catalog.create_table("db.t", "id BIGINT, part STRING", format="delta")
+        yield server
+
+
+@pytest.mark.slow
+def test_tables_in_a_bucket_are_read_and_written_with_issued_credentials(bucket: UnityServer) -> None:
+    table = lakescan.table(NAME)
+    table.append(rows(1, 2))
+    table.delete("id = 1")
+    assert ids() == [2]
+    operations = [path for _, path, _ in bucket.requests if path.endswith("/credentials")]
+    assert len(operations) < 12  # not for each file
+
+
+@pytest.mark.slow
+def test_credentials_are_renewed_before_they_expire(bucket: UnityServer) -> None:
+    bucket.lifetime = 2.0
+    opened = lakescan.table(NAME)
+    opened.append(rows(1))
+    assert opened.count() == 1
+    storage = opened.scan().spec.storage
+    first = storage.all_options
+    bucket.config["s3.session-token"] = "the second"
+    storage.vended._issued = Issued(storage.io_properties, renewal=0.0, expiry=time.time() + 1)  # type: ignore[union-attr]
+    assert storage.all_options != first
+    assert storage.all_options.s3()["session_token"] == "the second"
+
+
+@pytest.mark.slow
+def test_secrets_are_in_no_text(bucket: UnityServer) -> None:
+    table = lakescan.table(NAME)
+    table.append(rows(1))
+    spec = table.scan().spec
+    assert SECRET in dict(spec.storage.io_properties).values()
+    shown = [repr(each) for each in (table, spec, spec.storage, spec.storage.vended, lakescan.catalog("main"))]
+    shown += [table.scan().explain(), str(table.scan().plan()), repr(spec.storage.vended.client)]  # type: ignore[union-attr]
+    for text in shown:
+        assert not re.search(f"{re.escape(SECRET)}|{re.escape(TOKEN)}", text)
+    assert pickle.loads(pickle.dumps(spec.storage)).identity == spec.storage.identity
