@@ -19,6 +19,9 @@ fuzz: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --cases 5
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
 
+smoke-sail: setup ## read, write and change tables on Sail, which speaks Spark Connect without a JVM
+	@scripts/smoke_sail.sh
+
 test-interop: setup ## read tables that the JVM implementations write (downloads JARs from Maven)
 	@scripts/interop.sh $(PYTEST_ARGS)
 
@@ -46,6 +49,6 @@ bench-quick: setup ## a minute of in-process work against its rivals; fails wher
 	@$(PYTHON) -m benchmarks.quick $(BENCH_ARGS)
 
 clean: ## remove what the targets created
-	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz smoke-4.1 test-interop test-wheel lint format bench bench-quick clean
+.PHONY: help setup demo test check fuzz smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean

@@ -17,12 +17,12 @@ from lakescan.spark.audit import staging
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.lower import native_frame, why_session
+from lakescan.spark.native.lower import NO_SPARK, native_frame, why_session
 from lakescan.spark.planned_groups import read_planned
 from lakescan.spark.session import parallelism, register
 from lakescan.spark.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
-from lakescan.spark.workers import use_this_python
+from lakescan.spark.workers import is_spark, use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
     A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Otherwise it becomes
     a Python data source, which a single worker plans when Spark plans the query. It is planned now nevertheless if the
-    planning mode, the scan's executor, secrets, or the size of the metadata require it. Spark evaluates SQL conditions
+    server is no Apache Spark (it may read another state in each query of a frame), or if the planning mode, the scan's executor, secrets, or the size of the metadata require it. Spark evaluates SQL conditions
     of the filter on the frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
     """
     if has_sql(scan.condition):
@@ -46,7 +46,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         _refuse(scan, {reason: 1})
-        return _read_planned(spark, scan) if _is_planned_here(scan) else _source(spark, scan)
+        return _read_planned(spark, scan) if not is_spark(spark) or _is_planned_here(scan) else _source(spark, scan)
     return frame_of_plan(spark, scan, _plan(spark, scan.for_reading()))
 
 
@@ -102,6 +102,9 @@ def explained(scan: ScanSpec) -> str:
         return "\n".join([explained(spark_filter.rows), *conditions])
     plan = scan.plan()
     lanes = choose_lanes(scan, plan, spark)
+    if spark is not None and not is_spark(spark):
+        lines = [plan_as_text(plan), f"  on Spark: {len(plan.table):,} files in the Arrow lane: {NO_SPARK}"]
+        return "\n".join(lines)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
     return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.spark.session import PUSHDOWN, conf, try_set
+from lakescan.spark.workers import is_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,8 @@ _PROBE = "lakescan_pushdown_probe"
 
 def switch_on(spark: SparkSession) -> None:
     """Enable filter pushdown; raises `UnsupportedFeature` if this Spark would return wrong rows with it."""
+    if not is_spark(spark):
+        raise UnsupportedFeature("filter pushdown in this session", "Its server is no Apache Spark.")
     before = conf(spark, PUSHDOWN)
     if not try_set(spark, PUSHDOWN, "true"):
         raise UnsupportedFeature("filter pushdown in this session", f"The platform does not allow setting {PUSHDOWN}.")

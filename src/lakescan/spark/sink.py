@@ -21,7 +21,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
 from lakescan.spark.audit import staging_in_task
 from lakescan.spark.batch_target import query_of
-from lakescan.spark.workers import task_number
+from lakescan.spark.workers import check_numbered, task_number
 from lakescan.storage.removal import discard
 from lakescan.transaction.base import NewTable, Target
 from lakescan.transaction.new_tables import commit_new
@@ -102,6 +102,8 @@ class _Tasks:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
+        if self._writes.rules.assigned(self._writes.schema, self._rows):
+            check_numbered("assigning ids of an identity column")
         files = write_checked(self._writes, iterator, self._write_id, self._where, task_number())
         return Written(files, staging_in_task())
 

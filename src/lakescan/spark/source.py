@@ -72,12 +72,16 @@ class TableSource(DataSource):
             return spark_schema(scan.metadata_table(name).schema)
         return schema_of(batch_beneath(scan))  # Spark does not say whether it is a stream
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
         """A reader of the columns of `schema`: those of the table, or of a narrower schema that the user gave."""
         scan, name = self._pinned or self._target()
         self._is_planned = True
         if name is not None:
-            return MetadataReader(scan.metadata_table(name), schema)
+            table = scan.metadata_table(name)
+            if isinstance(schema, pa.Schema):
+                by_name = {each.name: each for each in spark_schema(table.schema).fields}
+                schema = StructType([by_name[each] for each in schema.names])
+            return MetadataReader(table, schema)
         if "distributed" in (scan.options.data_planning_mode, scan.options.delete_planning_mode):
             raise UnsupportedFeature(
                 "distributed planning by a Python data source",
@@ -87,6 +91,8 @@ class TableSource(DataSource):
         scan = as_session_reads(scan, self.session)
         if list(schema.names) != scan.output.names:
             scan = scan.narrowed(schema.names)
+        if isinstance(schema, pa.Schema):
+            schema = schema_of(scan)  # Sail gives the columns in Arrow's types: the source's own
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism, staged)
@@ -118,7 +124,7 @@ class TableSource(DataSource):
         scan = as_session_reads(scan, self.session, is_stream=True)
         return CommitReader(scan, schema, self.parallelism, staged)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    def writer(self, schema: StructType | pa.Schema, overwrite: bool) -> DataSourceArrowWriter:
         """A writer that appends rows with a schema, or replaces rows with `overwrite`."""
         return BatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 

@@ -105,11 +105,13 @@ def arrow_schema(schema: s.StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
-def schema_of_rows(schema: s.StructType) -> pa.Schema:
-    """The Arrow schema of the rows of a Spark frame, for writing.
+def schema_of_rows(schema: s.StructType | pa.Schema) -> pa.Schema:
+    """The Arrow schema of the rows of a Spark frame, for writing; Sail gives that instead of Spark's.
 
     Raises `UnsupportedFeature` for types that Arrow does not have, or whose values Spark exports differently.
     """
+    if isinstance(schema, pa.Schema):
+        return schema
     for path, kind in _types(schema, ""):
         if type(kind).__name__ in _NOT_WRITTEN or isinstance(kind, s.UserDefinedType):
             name = kind.simpleString()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _RAISED = re.compile(r"^lakescan\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nTraceback |\Z)", re.DOTALL | re.MULTILINE)
 _UNSUPPORTED = "unsupported feature: "
 _NEEDED = ("pyarrow", "lakescan")
-_seen: set[str] = set()
+_TASKS = "tasks"  # what the probe calls Spark's tasks, beside packages
+_seen: dict[str, bool] = {}  # ids of Connect sessions that can read tables, and whether Apache Spark runs them
 
 
 def use_this_python(spark: SparkSession) -> None:
@@ -56,7 +57,19 @@ def _check_server(spark: SparkSession) -> None:
         raise MissingDependency(
             f"the Spark Connect server's Python cannot read tables ({problem}): {how_to_start(spark)}"
         )
-    _seen.add(session)
+    _seen[session] = _TASKS in versions
+
+
+def is_spark(spark: SparkSession) -> bool:
+    """Whether Apache Spark runs the session, and no other server of its protocol, such as Sail.
+
+    Its Python workers know which task they run. The first call for a Connect session runs a small job, and raises
+    `MissingDependency` if the server's Python cannot read tables.
+    """
+    if not is_connect(spark):
+        return True
+    _check_server(spark)
+    return _seen[spark.session_id]
 
 
 def how_to_start(spark: SparkSession) -> str:
@@ -97,6 +110,15 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
                     names.append(library)
                 except PackageNotFoundError:
                     pass
+            try:
+                from pyspark import TaskContext
+
+                numbered = TaskContext.get() is not None
+            except ImportError:
+                numbered = False
+            if numbered:
+                names.append("tasks")
+                versions.append("numbered")
             yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(versions)], names=["name", "version"])
 
     return probe
@@ -116,6 +138,19 @@ def in_arrow(frame: DataFrame, work: Callable[[Batches], Batches], schema: str) 
         return work(batch.rename_columns(names) for batch in batches)
 
     return frame.toDF(*(f"c{n}" for n in range(len(names)))).mapInArrow(named, schema)
+
+
+def in_one_task(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The frame for work that needs the numbers of its tasks: as it is on Spark, else as the rows of one task."""
+    return frame if is_spark(spark) else frame.coalesce(1)
+
+
+def check_numbered(work: str) -> None:
+    """Raise `UnsupportedFeature` for work of several tasks that do not know their numbers."""
+    from pyspark import TaskContext
+
+    if TaskContext.get() is None:
+        raise UnsupportedFeature(f"{work} by a data source of Sail", "Its tasks have no numbers: use Table.append.")
 
 
 def task_number() -> int:

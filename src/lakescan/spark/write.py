@@ -14,7 +14,7 @@ from lakescan.spark.audit import staging
 from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import in_arrow, own_errors, task_number, use_this_python
+from lakescan.spark.workers import in_arrow, in_one_task, own_errors, task_number, use_this_python
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
@@ -55,5 +55,7 @@ class SparkRows:
             yield pa.RecordBatch.from_pydict({"file": pa.array(files, pa.binary())})
 
         with own_errors():
-            rows = in_arrow(clustered(self._frame, writes), write, "file binary").collect()
+            frame = clustered(self._frame, writes)
+            frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
+            rows = in_arrow(frame, write, "file binary").collect()
         return [pickle.loads(row["file"]) for row in rows]

@@ -34,6 +34,7 @@ from lakescan.spark.native.file_facts import INDEX, FileFacts
 from lakescan.spark.native.lanes import columns_needed
 from lakescan.spark.session import conf, listing_here, try_set
 from lakescan.spark.types import spark_type
+from lakescan.spark.workers import is_spark
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from lakescan.scan_spec import ScanSpec
 
+NO_SPARK = "the session's server is no Apache Spark, and has another Parquet reader"
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _SEQUENCE, _FILE, _FIRST = "sequence", "file", "first_row_id"
@@ -227,6 +229,8 @@ class _NativeFiles:
 
 def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
     """The reason why a session cannot use the native lane; None if it can. Sets `FIELD_IDS` if the scan needs it."""
+    if not is_spark(spark):
+        return NO_SPARK
     if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
         return f"the platform does not allow setting {FIELD_IDS}, which finds columns by field id"
     if conf(spark, NULL_STRUCTS) == "true":

@@ -1,0 +1,137 @@
+"""What docs/sail.md promises, tried on a Sail server in this process: `python -m tests.support.sail_smoke`.
+
+Runs without pytest and the JVM, in the environment of scripts/smoke_sail.sh. Ends with an error if a promise fails.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import lakescan
+import lakescan.spark
+from lakescan.errors import UnsupportedFeature
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(1000), pa.int64()),
+        "name": [None if n % 7 == 0 else f"n{n}" for n in range(1000)],
+        "day": [dt.date(2026, 1, 1 + n % 28) for n in range(1000)],
+        "at": pa.array([n * 10**9 + 1 for n in range(1000)], pa.timestamp("us", tz="UTC")),
+        "tags": [[str(n), None] for n in range(1000)],
+        "point": [{"x": n / 3, "y": None} for n in range(1000)],
+    },
+    schema=pa.schema(
+        {
+            "id": pa.int64(),
+            "name": pa.string(),
+            "day": pa.date32(),
+            "at": pa.timestamp("us", tz="UTC"),
+            "tags": pa.list_(pa.string()),
+            "point": pa.struct({"x": pa.float64(), "y": pa.int32()}),
+        }
+    ),
+)
+DELETES = {
+    "iceberg": {"format-version": "3", "write.delete.mode": "merge-on-read", "write.merge.mode": "merge-on-read"},
+    "delta": {"delta.enableDeletionVectors": "true"},
+}
+
+
+def main() -> None:
+    """Try all promises for both formats."""
+    from pysail.spark import SparkConnectServer
+    from pyspark.sql import SparkSession
+
+    server = SparkConnectServer()
+    server.start(background=True)
+    spark = SparkSession.builder.remote(f"sc://localhost:{server.listening_address[1]}").getOrCreate()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            catalog = lakescan.catalog("local", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+            catalog.create_namespace("shop")
+            lakescan.spark.register(spark, names=("lakescan",))
+            for name, form in (("local.shop.orders", "iceberg"), (str(Path(folder) / "orders"), "delta")):
+                properties = {f"table-property.{key}": value for key, value in DELETES[form].items()}
+                lakescan.save(ROWS, name, format=form, **properties)
+                try_table(spark, name, name if form == "iceberg" else f"delta.`{name}`")
+                print(f"{form}: all promises hold", flush=True)
+            by_name(spark)
+            refused(spark)
+    finally:
+        spark.stop()
+        server.stop()
+
+
+def same(spark: Any, name: str) -> None:
+    """The rows of all ways to read are those of the in-process engine."""
+    expected = lakescan.table(name).scan().to_arrow().sort_by("id").to_pylist()
+    scan = lakescan.table(name).scan()
+    for frame in (spark.read.format("lakescan").load(name), scan.to_spark(spark), lakescan.spark.read(spark, name)):
+        assert frame.toArrow().sort_by("id").to_pylist() == expected, f"other rows of {name}"
+
+
+def try_table(spark: Any, name: str, in_sql: str) -> None:
+    """Read, write and change one table."""
+    table = lakescan.table(name)
+    same(spark, name)
+    table.delete("id % 10 = 3")
+    same(spark, name)
+    assert "no Apache Spark" in lakescan.spark.explain(lakescan.table(name).scan())
+    frame = lakescan.table(name).scan().where("id < 100").to_spark(spark)
+    renumbered = frame.selectExpr("id + 5000 AS id", "name", "day", "at", "tags", "point").repartition(5)
+    renumbered.write.format("lakescan").mode("append").save(name)
+    moved = renumbered.selectExpr("id + 1000 AS id", "name", "day", "at", "tags", "point")
+    assert lakescan.table(name).append(moved).rows == 90
+    assert lakescan.table(name).scan().to_arrow().num_rows == 900 + 180
+    assert frame.count() == 90, "a frame keeps its state"
+    same(spark, name)
+
+    changes = renumbered.selectExpr("id + 50 AS id", "'new' AS name", "day", "at", "tags", "point")
+    done = lakescan.table(name).upsert(changes, ["id"])
+    assert (done.updated, done.inserted) == (45, 45), done
+    same(spark, name)
+    lakescan.spark.sql(spark, f"UPDATE {in_sql} SET name = 'u' WHERE id % 3 = 0")
+    lakescan.spark.sql(spark, f"DELETE FROM {in_sql} WHERE length(name) = 4")
+    names = lakescan.table(name).scan().to_arrow()
+    assert all(row["name"] == "u" for row in names.to_pylist() if row["id"] % 3 == 0)
+    assert not any(len(row["name"] or "") == 4 for row in names.to_pylist())
+    same(spark, name)
+    sums = f"SELECT count(*) AS n, sum(id) AS s FROM {in_sql} WHERE name = 'u'"
+    expected = lakescan.sql(sums).to_arrow().to_pylist()
+    assert [row.asDict() for row in lakescan.spark.sql(spark, sums).collect()] == expected
+    renumbered.write.format("lakescan").mode("overwrite").save(name)
+    assert lakescan.table(name).scan().to_arrow().num_rows == 90
+    same(spark, name)
+
+
+def by_name(spark: Any) -> None:
+    """Tables and views by name."""
+    lakescan.spark.save_as_table(spark.range(9), "local.shop.numbers")
+    lakescan.spark.write_to(spark.range(9, 12), "local.shop.numbers").append()
+    lakescan.spark.sql(spark, "INSERT INTO local.shop.numbers SELECT 77")
+    lakescan.spark.sql(spark, "CREATE TABLE local.shop.doubled AS SELECT id * 2 AS id FROM local.shop.numbers")
+    lakescan.spark.create_view(spark, "numbers", "local.shop.numbers")
+    assert lakescan.spark.sql(spark, "SELECT sum(id) FROM numbers").collect()[0][0] == 66 + 77
+    assert lakescan.table("local.shop.doubled").scan().to_arrow()["id"].to_numpy().sum() == 2 * (66 + 77)
+
+
+def refused(spark: Any) -> None:
+    """What Sail cannot do is refused by name."""
+    for work in (
+        lambda: lakescan.spark.register(spark, pushdown=True),
+        lambda: lakescan.table("local.shop.numbers").scan().options(lane="native").to_spark(spark),
+    ):
+        try:
+            work()
+        except UnsupportedFeature:
+            continue
+        raise AssertionError("it was not refused")
+
+
+if __name__ == "__main__":
+    main()
