@@ -18,7 +18,8 @@ PROJECT = Path(__file__).parents[2] / "examples" / "pipelines"
 
 
 def _orders(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "country": ["FR"] * len(ids), "quantity": [1] * len(ids)})
+    numbers = pa.array(ids, pa.int64())
+    return pa.table({"id": numbers, "country": pa.array(["FR"] * len(ids), pa.string()), "quantity": numbers})
 
 
 def _run(folder: Path) -> str:
@@ -36,7 +37,7 @@ def _run(folder: Path) -> str:
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
     }
     done = subprocess.run(
-        [scripts / "spark-pipelines", "run"],
+        [scripts / "spark-pipelines", "run", "--conf", "spark.sql.catalogImplementation=hive"],
         cwd=project,
         env=environment,
         stdout=subprocess.PIPE,
@@ -52,11 +53,15 @@ def test_each_run_of_a_pipeline_writes_new_rows_once_through_its_sink(tmp_path: 
     orders, copied = str(tmp_path / "orders"), str(tmp_path / "copied")
     lakescan.save(_orders(1, 2), orders, format="delta")
     lakescan.save(_orders(), copied, format="delta")
-    for more in ((), (3, 4), ()):
+    for more in ((), (3, 4)):
         if more:
             lakescan.table(orders).append(_orders(*more))
         output = _run(tmp_path)
         assert "Run is COMPLETED" in output, output[-5000:]
-        assert lakescan.table(copied).scan().to_arrow().sort_by("id").equals(
-            lakescan.table(orders).scan().to_arrow().sort_by("id")
+        assert (
+            lakescan.table(copied)
+            .scan()
+            .to_arrow()
+            .sort_by("id")
+            .equals(lakescan.table(orders).scan().to_arrow().sort_by("id"))
         )

@@ -52,7 +52,9 @@ def main() -> None:
     spark = SparkSession.builder.remote(f"sc://localhost:{server.listening_address[1]}").getOrCreate()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            catalog = lakescan.catalog("local", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+            catalog = lakescan.catalog(
+                "local", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}"
+            )
             catalog.create_namespace("shop")
             lakescan.spark.register(spark, names=("lakescan",))
             for name, form in (("local.shop.orders", "iceberg"), (str(Path(folder) / "orders"), "delta")):

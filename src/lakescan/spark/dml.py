@@ -44,7 +44,7 @@ from lakescan.spark.session import conf, parallelism
 from lakescan.spark.source_keys import SourceKeys
 from lakescan.spark.statements import frame_of_others, query_frame, query_schema
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import in_arrow, in_one_task, own_errors, task_number, use_this_python
+from lakescan.spark.workers import in_arrow, is_spark, own_errors, task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.write.partitioned_writer import remove_written
@@ -173,8 +173,9 @@ def _run(
     """Run both stages; the second here, if bitmaps are small. If one fails, whatever they wrote is removed."""
     finishing = one.finishing
     try:
-        rows_of_tasks = in_one_task(spark, clustered_changes(frame, writes.query, writes.rows))
-        found = in_arrow(rows_of_tasks, _sinking(writes), _SCHEMA)
+        # One task needs no clustering, and Sail does not find the columns that it goes by.
+        rows = clustered_changes(frame, writes.query, writes.rows) if is_spark(spark) else frame.coalesce(1)
+        found = in_arrow(rows, _sinking(writes), _SCHEMA)
         finish = _finishing(finishing, files)
         if finishing.writer is not None and files.have_few_rows:
             with own_errors(), _in_words_of(one):

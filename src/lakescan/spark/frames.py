@@ -35,8 +35,9 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
     A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Otherwise it becomes
     a Python data source, which a single worker plans when Spark plans the query. It is planned now nevertheless if the
-    server is no Apache Spark (it may read another state in each query of a frame), or if the planning mode, the scan's executor, secrets, or the size of the metadata require it. Spark evaluates SQL conditions
-    of the filter on the frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
+    planning mode, the scan's executor, secrets, or the size of the metadata require it, or if the server is no Apache
+    Spark, which may read another state in each query of a frame. Spark evaluates SQL conditions of the filter on the
+    frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
     """
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
