@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pyarrow as pa
 import pytest
 
@@ -90,8 +91,43 @@ def test_a_glue_catalog_has_tables(endpoint: str, tmp_path: Path) -> None:
     catalog.create_table("db.t", "id BIGINT, part STRING", partition_by=["bucket(2, id)"]).append(ROWS)
     assert sorted(lakescan.table("aws.db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     assert (catalog.list_namespaces(), catalog.list_tables("db")) == (["db"], ["db.t"])
-    with pytest.raises(lakescan.UnsupportedFeature, match="Delta tables in catalog 'aws'"):
+    delta = catalog.create_table("db.d", "id BIGINT, part STRING", format="delta", partition_by=["part"])
+    delta.append(ROWS)
+    with pytest.raises(lakescan.TableExists):
         catalog.create_table("db.d", "id BIGINT", format="delta")
+    lakescan.sql("DELETE FROM aws.db.d WHERE id = 2")
+    assert sorted(lakescan.table("aws.db.d").scan().to_arrow()["id"].to_pylist()) == [1, 3]
+    assert catalog.list_tables("db") == ["db.d", "db.t"]
+    catalog.rename_table("db.d", "db.e")
+    catalog.drop_table("db.e")
+    assert catalog.list_tables("db") == ["db.t"]
+    with pytest.raises(lakescan.NoSuchTable):
+        lakescan.table("aws.db.e")
+
+
+@pytest.mark.slow
+def test_delta_tables_that_others_registered_in_glue_are_read(endpoint: str, tmp_path: Path) -> None:
+    keys = {"access-key-id": KEY, "secret-access-key": SECRET, "region": REGION, "endpoint": endpoint}
+    properties = {f"{service}.{name}": value for service in ("glue", "s3") for name, value in keys.items()}
+    place = f"s3://lake/{tmp_path.name}/d"
+    lakescan.save(ROWS, place, format="delta", storage_options=SETTINGS | {"s3.endpoint": endpoint})
+    lake = lakescan.catalog({"name": "others", "type": "glue", "warehouse": "s3://lake/w", **properties})
+    lake.create_namespace(f"d{tmp_path.name.replace('_', '')[-12:]}")
+    database = lake.list_namespaces()[-1]
+    client = boto3.client("glue", REGION, endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET)
+    of_spark = {"Location": f"s3://lake/{database}/x-__PLACEHOLDER__", "SerdeInfo": {"Parameters": {"path": place}}}
+    for name, parameters, storage in (
+        ("spark", {"spark.sql.sources.provider": "DELTA"}, of_spark),
+        ("athena", {"table_type": "DELTA"}, {"Location": place}),
+        ("hive", {}, {"Location": place}),
+    ):
+        table = {"Name": name, "Parameters": parameters, "StorageDescriptor": storage}
+        client.create_table(DatabaseName=database, TableInput=table)
+    assert lake.list_tables(database) == [f"{database}.athena", f"{database}.spark"]
+    for name in ("spark", "athena"):
+        assert lake.load_table(f"{database}.{name}").scan().count() == 3
+    with pytest.raises(lakescan.NoSuchTable):
+        lake.load_table(f"{database}.hive")
 
 
 SETTINGS = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}

@@ -98,7 +98,7 @@ def identifier_of(text: str) -> Identifier | None:
 
 def find(identifier: Identifier) -> FoundTable:
     """Look a table up; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not answer."""
-    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     catalog: Any = connection(identifier.catalog)
     with translated(identifier):
@@ -107,10 +107,10 @@ def find(identifier: Identifier) -> FoundTable:
             return FoundTable("delta", found.location, vended=found)
         try:
             table: Any = catalog.load_table(identifier.within)
-        except NoSuchTableError:
+        except (NoSuchTableError, NoSuchPropertyException) as error:  # Glue: a table without a type, as Spark's
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
-                raise
+                raise NoSuchTableError(str(error)) from error
             return FoundTable("delta", location, of_storage(catalog.properties))
     return FoundTable(
         "iceberg",

@@ -1,0 +1,79 @@
+"""Names of Delta tables in a SQL catalog, kept in a database table beside pyiceberg's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lakescan.errors import TableExists
+
+_TABLE = "lakescan_delta_tables"
+
+
+@dataclass(frozen=True)
+class SqlDeltaNames:
+    """The Delta tables of pyiceberg's SQL catalog."""
+
+    catalog: Any
+
+    def location(self, name: tuple[str, ...]) -> str | None:
+        """The table's location, or None if the catalog has no Delta table of that name."""
+        rows = self._run(lambda table: table.select().where(*self._named(table, name)))
+        return rows[0].location if rows else None
+
+    def names(self, namespace: tuple[str, ...]) -> list[str]:
+        """The names of a namespace's Delta tables, sorted."""
+        rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
+        return sorted(row.name for row in rows)
+
+    def add(self, name: tuple[str, ...], location: str) -> None:
+        """Register a table; raises `TableExists`."""
+        from sqlalchemy.exc import IntegrityError
+
+        self._create_table()
+        row = {"catalog": self.catalog.name, "namespace": ".".join(name[:-1]), "name": name[-1], "location": location}
+        try:
+            self._run(lambda table: table.insert().values(**row))
+        except IntegrityError as error:
+            raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
+
+    def remove(self, name: tuple[str, ...]) -> None:
+        """Unregister a table, if it is registered."""
+        self._run(lambda table: table.delete().where(*self._named(table, name)))
+
+    def _create_table(self) -> None:
+        """Create the database table of names, unless it is there, or another connection creates it at this time."""
+        from sqlalchemy import inspect
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            _names_table().metadata.create_all(self.catalog.engine)
+        except SQLAlchemyError:
+            if not inspect(self.catalog.engine).has_table(_TABLE):
+                raise
+
+    def _within(self, table: Any, namespace: tuple[str, ...]) -> list[Any]:
+        return [table.c.catalog == self.catalog.name, table.c.namespace == ".".join(namespace)]
+
+    def _named(self, table: Any, name: tuple[str, ...]) -> list[Any]:
+        return [*self._within(table, name[:-1]), table.c.name == name[-1]]
+
+    def _run(self, statement: Callable[[Any], Any]) -> list[Any]:
+        """Run a statement and return its rows; none if no table was ever registered."""
+        from sqlalchemy import inspect
+
+        if not inspect(self.catalog.engine).has_table(_TABLE):
+            return []
+        with self.catalog.engine.begin() as connection:
+            result = connection.execute(statement(_names_table()))
+            return list(result) if result.returns_rows else []
+
+
+@cache
+def _names_table() -> Any:
+    from sqlalchemy import Column, MetaData, String, Table
+
+    keys = (Column(name, String(255), primary_key=True) for name in ("catalog", "namespace", "name"))
+    return Table(_TABLE, MetaData(), *keys, Column("location", String(1000)))
