@@ -19,9 +19,9 @@ import lakescan.spark
 
 MODULES = (lakescan, lakescan.spark)
 # Classes of other libraries, which modules import for type checkers only.
-EXTERNAL = {"pandas", "polars", "duckdb", "DataFrame", "SparkSession", "StreamingQuery"}
+EXTERNAL = {"pandas", "polars", "duckdb", "ray", "dask", "daft", "DataFrame", "SparkSession", "StreamingQuery"}
 # Read through their attributes by engines; their own attributes are the package's inner types.
-FOR_ENGINES = {"FileScanTask", "ScanPlan", "ScanReport", "Snapshot", "TaskGroup", "TaskGroups", "Scan"}
+FOR_ENGINES = {"FileScanTask", "ScanPlan", "ScanReport", "ScanTask", "Snapshot", "TaskGroup", "TaskGroups", "Scan"}
 
 
 def function_of(member: Any) -> Any:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from lakescan.planning.report import ScanMetrics, ScanReport
     from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
     from lakescan.query.lazy import Query
+    from lakescan.reporting import MetricsReporter
     from lakescan.save_rows import save
     from lakescan.scan import Scan
     from lakescan.scan_tasks import ScanTask
@@ -123,6 +124,7 @@ _MODULES = {
     "planning.report": ("ScanMetrics", "ScanReport"),
     "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),
     "query.lazy": ("Query",),
+    "reporting": ("MetricsReporter",),
     "save_rows": ("save",),
     "scan": ("Scan",),
     "scan_tasks": ("ScanTask",),
@@ -192,6 +194,7 @@ __all__ = [
     "MaintenanceStep",
     "ManifestsResult",
     "MergeBuilder",
+    "MetricsReporter",
     "MissingDependency",
     "MissingFile",
     "NoSuchCatalog",
