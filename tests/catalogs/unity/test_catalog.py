@@ -35,6 +35,21 @@ def test_schemas_and_tables_are_made_listed_renamed_and_dropped(main: lakescan.C
     assert not main.namespace_exists("other")
 
 
+@pytest.mark.parametrize("name", ["t?x", "t#x", "%74", "t x", "t&x=1", "ä"])
+def test_names_may_have_letters_that_mean_something_in_addresses(
+    main: lakescan.Catalog, table: lakescan.Table, server: UnityServer, name: str
+) -> None:
+    main.create_namespace(f"`db{name}`")
+    assert main.namespace_exists(f"`db{name}`")
+    assert not main.namespace_exists(f"`db?{name}`")
+    main.create_table(("db", name), "id BIGINT, part STRING", format="delta").append(rows(1))
+    assert ids(f"main.db.`{name}`") == [1]
+    main.drop_table(("db", name))
+    main.drop_namespace(f"`db{name}`")
+    assert list(server.tables) == ["main.db.t"]  # no other one was dropped
+    assert list(server.schemas) == ["main.db"]
+
+
 def test_names_that_do_not_exist_are_told_with_the_nearest(main: lakescan.Catalog, table: lakescan.Table) -> None:
     with pytest.raises(lakescan.NoSuchTable, match=r"has no table 'db\.tt'.*'t'"):
         lakescan.table("main.db.tt")

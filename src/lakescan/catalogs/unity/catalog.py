@@ -65,7 +65,7 @@ class UnityCatalog:
     def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
         """A table that the API of Delta tables does not know, or of a server without it."""
         found = self._asked(
-            identifier, lambda: self.client.get(f"/tables/{'.'.join(names)}"), self._no_table(identifier)
+            identifier, lambda: self.client.get(_of_full_name("tables", *names)), self._no_table(identifier)
         )
         properties = found.get("properties") or {}
         if str(found.get("data_source_format", "")).upper() != "DELTA":
@@ -166,7 +166,7 @@ class UnityCatalog:
     def drop_table(self, name: Name) -> None:
         """Drop a table; raises pyiceberg's `NoSuchTableError`. The server removes the files of managed ones."""
         identifier = Identifier(self.name, name[:-1], name[-1])
-        path = f"/tables/{'.'.join(self.table_names(name))}"
+        path = _of_full_name("tables", *self.table_names(name))
         self._asked(identifier, lambda: self.client.send("DELETE", path), self._no_table(identifier))
 
     def rename_table(self, name: Name, new: Name) -> None:
@@ -193,7 +193,7 @@ class UnityCatalog:
         return namespace[0]
 
     def _schema_path(self, namespace: Name) -> str:
-        return f"/schemas/{self.remote_name}.{self._schema(namespace)}"
+        return _of_full_name("schemas", self.remote_name, self._schema(namespace))
 
     def _of_schema(self, namespace: Name, ask: Callable[[], _T]) -> _T:
         return self._asked(Identifier(self.name, namespace, ""), ask, self._no_namespace(namespace))
@@ -227,6 +227,11 @@ class UnityCatalog:
             f"{what} in catalog {self.name!r} of type unity",
             "It has Delta tables: say format='delta'. For Iceberg, use the server's Iceberg REST API: type rest.",
         )
+
+
+def _of_full_name(kind: str, *names: str) -> str:
+    """The path of an object by its full name. Letters such as `?` and `#` would end it, and name another object."""
+    return quoted_path(kind, ".".join(names))
 
 
 def _plain(location: str) -> str:
