@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakescan.errors import InvalidOption
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
@@ -53,20 +55,24 @@ class ScanTask:
         """The bytes of the data files' splits, as they are stored."""
         return sum(sum(group.splits["length"].to_pylist()) for group in self.groups)
 
-    def select(self, columns: Iterable[str]) -> ScanTask:
+    def select(self, columns: str | Iterable[str]) -> ScanTask:
         """The task for some of its columns, in this order; the filter and the deletes read what they need.
 
         Args:
-            columns: Names of columns of `schema`.
+            columns: Names of columns of `schema`, or one of them.
 
         Raises:
             KeyError: A name that is not in `schema`.
+            InvalidOption: A name is given twice.
 
         Example:
             >>> task.select(["order_id"]).to_arrow()
         """
+        names = [columns] if isinstance(columns, str) else list(columns)
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise InvalidOption(f"select returns two columns named {twice[0]!r}: name each column once")
         known = self.context.selection
-        selection = replace(known, columns=tuple(known.by_name[name] for name in columns))
+        selection = replace(known, columns=tuple(known.by_name[name] for name in names))
         return replace(self, context=replace(self.context, selection=selection))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

@@ -42,6 +42,13 @@ def test_a_task_returns_some_of_its_columns_by_any_filter(table: lakescan.Table)
         scan.tasks()[0].select(["price"])
 
 
+def test_a_task_names_each_of_its_columns_once(table: lakescan.Table) -> None:
+    task = table.scan().tasks()[0]
+    assert task.select("name").to_arrow().schema.names == ["name"]
+    with pytest.raises(lakescan.InvalidOption, match="two columns named 'name'"):
+        task.select(["name", "id", "name"])
+
+
 @pytest.mark.parametrize("limit", [0, 1, 60, 10_000])
 def test_a_scan_with_a_limit_is_one_task(table: lakescan.Table, limit: int) -> None:
     scan = table.scan().limit(limit)
