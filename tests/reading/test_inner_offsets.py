@@ -41,6 +41,17 @@ def test_duckdb_reads_the_rows_of_a_slice(name: str) -> None:
     assert read_by_duckdb(whole) == read_by_duckdb(alone)
 
 
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_in_chunks_are_copied_chunk_by_chunk(name: str) -> None:
+    column = pa.chunked_array([COLUMNS[name].slice(3, 5), COLUMNS[name].slice(0, 2)])
+    whole = without_inner_offsets(column)
+    assert whole.equals(column)
+    alone = pa.array(column.to_pylist(), column.type)
+    assert read_by_duckdb(whole) == read_by_duckdb(alone)
+    values = computed("c0 IS NULL", [column], len(column), pa.bool_())
+    assert values.to_pylist() == [False] * 7
+
+
 def test_only_what_has_an_offset_and_a_struct_inside_is_copied() -> None:
     for column in (_NESTED, _INNER.slice(3, 2), _KEYS.slice(3, 2), pa.array([[n] for n in range(9)]).slice(3, 2)):
         assert without_inner_offsets(column) is column

@@ -36,25 +36,23 @@ def float_bits(values: pa.Array) -> pa.Array:
     return one_nan.view(_BITS[values.type])
 
 
-def without_inner_offsets(array: pa.Array) -> pa.Array:
-    """The array; a copy if it has an offset at or above a struct that is inside another array.
+def without_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The column; a copy of what has an offset at or above a struct that is inside another array.
 
     Slices have offsets. DuckDB drops that of a struct in a struct, list or map: versions before 2.0 read other rows.
     """
-    if not _holds_struct(array.type) or not _has_offset(array):
-        return array
-    return array.take(pa.array(np.arange(len(array))))
+    if not _holds_struct(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array(map(without_inner_offsets, column.chunks), column.type)
+    return column.take(pa.array(np.arange(len(column)))) if _has_offset(column) else column
 
 
 def table_without_inner_offsets(table: pa.Table) -> pa.Table:
     """A table with `without_inner_offsets` of all its chunks."""
     if not any(_holds_struct(kind) for kind in table.schema.types):
         return table
-    columns = [
-        pa.chunked_array([without_inner_offsets(chunk) for chunk in column.chunks], column.type)
-        for column in table.columns
-    ]
-    return pa.table(columns, schema=table.schema)
+    return pa.table([without_inner_offsets(column) for column in table.columns], schema=table.schema)
 
 
 def _holds_struct(kind: pa.DataType) -> bool:
