@@ -22,7 +22,17 @@ class MetricsReporter(Protocol):
     """Receives scan reports: keeps, logs or sends them."""
 
     def report(self, report: ScanReport) -> None:
-        """Receive the report of a plan, right after planning."""
+        """Receive the report of a plan, right after planning.
+
+        Args:
+            report: What was read and skipped, and how long it took.
+
+        Example:
+            >>> class Printing:
+            ...     def report(self, report: lakescan.ScanReport) -> None:
+            ...         print(report.metrics.result_data_files)
+            >>> scan.report_to(Printing()).to_arrow()
+        """
 
 
 @dataclass
