@@ -117,7 +117,8 @@ class ManifestScan:
         columns = [self.schema.by_id.get(each.source_id) for each in spec.fields]
         sources = tuple(None if each is None else (each.id, each.type) for each in columns)
         names = tuple(self.partition_names.get(each.id) for each in spec.fields)
-        guarded = self.is_encrypted and self.storage.key_manager is None
+        has_keys = self.is_encrypted or any(each.key_metadata is not None for each in manifests)
+        guarded = has_keys and self.storage.key_manager is None  # never what others have decrypted
         return (batch_key(manifests, spec, self.storage, False), sources, names, guarded, self.with_deletes)
 
     def _data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
