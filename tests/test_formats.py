@@ -16,7 +16,7 @@ from lakescan.explain.text import plan_as_text
 
 SOURCES = Path(lakescan.__file__).parent
 NAMES = {"iceberg", "delta"}
-OF_ONE_FORMAT = ("iceberg/", "delta/", "transaction/iceberg", "transaction/delta")
+OF_ONE_FORMAT = ("iceberg/", "delta/", "transaction/iceberg", "transaction/delta", "catalogs/glue_delta_names")
 
 
 def test_no_module_above_the_formats_asks_for_one() -> None:

@@ -39,7 +39,7 @@ _FIRST, _FROM = "first", "from"
 class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the commits of a table as micro-batches."""
 
-    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None) -> None:
+    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None = None) -> None:
         self._scan: ScanSpec | None = scan
         self._schema, self._parallelism, self._staged = schema, parallelism, staged
         self._done: Offset | None = None
