@@ -95,7 +95,7 @@ class _Encoder(PredicateEncoder):
         return _text_of(value)
 
     def values(self, predicate: In) -> list[Any]:
-        if predicate.has_null and predicate.negate:
+        if not predicate.values or (predicate.has_null and predicate.negate):  # a list has a value, and no null
             raise _NotSaid
         return [self.literal(value) for value in predicate.values]
 
