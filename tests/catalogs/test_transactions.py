@@ -192,6 +192,19 @@ def test_a_server_that_commits_by_halves_is_told_as_such(lake: lakescan.Catalog,
     assert ids(lake.load_table("db.one")) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("status", [200, 202])
+def test_a_page_that_is_no_answer_to_a_commit_is_looked_up(
+    lake: lakescan.Catalog, server: RestServer, status: int
+) -> None:
+    server.before = lambda request: (status, "sign in") if request.what == COMMIT else None
+    tx = lake.transaction()
+    tx.load_table("db.one").append(rows(3))
+    tx.load_table("db.two").append(rows(4))
+    with pytest.raises(lakescan.CommitStateUnknown):
+        tx.commit()
+    assert ids(lake.load_table("db.one")) == [1, 2]
+
+
 @pytest.mark.parametrize("status", [400, 403, 404])
 def test_a_refusal_changes_nothing(lake: lakescan.Catalog, server: RestServer, status: int) -> None:
     before = files(server)

@@ -26,6 +26,7 @@ from lakescan.storage.removal import discard
 from lakescan.transaction.collected_table import CollectedTable, Step
 from lakescan.transaction.collecting_catalog import collecting_catalog
 
+_MADE = 204  # others below 300 may be of a proxy, or of a page for a login
 _CONFLICT = 409
 _REFUSALS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 422, 501)  # statuses that say that nothing was changed
 
@@ -92,7 +93,7 @@ class SeveralTables:
             response = RestSession(self._real).post("transactions/commit", body, lambda: self._real.load_table(first))
         except RequestException as error:
             return self._looked_up(error, None)
-        if response.status_code < 300:
+        if response.status_code == _MADE:
             return None
         why = f"status {response.status_code}: {message_of(response)}"
         if response.status_code not in _REFUSALS:
@@ -100,14 +101,14 @@ class SeveralTables:
         return self._looked_up(StorageError(why), self._refusal(response.status_code, message_of(response)))
 
     def _refusal(self, status: int, why: str) -> Exception:
-        where = f"the transaction of {self._who}: {why}. Nothing was changed."
+        where = f"the transaction of {self._who}: {why}. Nothing was changed"
         if status == _CONFLICT:
             return _Conflict(why)
         if status == 404:
             return NoSuchTable(where)
         if status in (401, 403, 419):
             return StorageError(f"catalog {self._name!r} does not allow {where}")
-        return UnsupportedFeature(f"{where}", "Its catalog refused it.")
+        return UnsupportedFeature(where, "Its catalog refused it.")
 
     def _looked_up(self, error: Exception, refusal: Exception | None) -> Exception | None:
         """Whether the commit was made, by all of its tables; None if so, the refusal if it is in none of them."""
