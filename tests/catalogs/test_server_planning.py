@@ -23,6 +23,7 @@ FILTERS = (
     "id > 30",
     "id <= 5 OR id IN (7, 9, 41)",
     "id NOT IN (1, 2)",
+    "id IN (NULL) OR id = 3",
     "id <> 3 AND day = '2026-01-02'",
     "day < '2026-01-03' AND name LIKE 'n1%'",
     "at >= '2026-01-03T00:00:00Z'",
@@ -153,7 +154,14 @@ def test_the_rest_of_a_plan_that_is_not_needed_is_cancelled(lake: lakescan.Catal
         ({"status": "cancelled"}, "StorageError", "cancelled"),
         ({"status": "else"}, "CorruptMetadata", "'else'"),
         ({}, "CorruptMetadata", "None"),
-        ([], "CorruptMetadata", "no object"),
+        ([], "CorruptMetadata", r"POST http.*/tables/t/plan: the answer is no JSON object"),
+        ({"status": "failed", "error": "too hard"}, "StorageError", "failed: too hard"),
+        ({"status": "completed", "file-scan-tasks": ""}, "CorruptMetadata", "file-scan-tasks is no list"),
+        ({"status": "completed", "file-scan-tasks": {}}, "CorruptMetadata", "file-scan-tasks is no list"),
+        ({"status": "completed", "delete-files": 0}, "CorruptMetadata", "delete-files is no list"),
+        ({"status": "completed", "plan-tasks": "ab"}, "CorruptMetadata", "plan tasks are no list of texts"),
+        ({"status": "completed", "plan-tasks": [None]}, "CorruptMetadata", "plan tasks are no list of texts"),
+        ({"status": "completed", "storage-credentials": [{}]}, "CorruptMetadata", "storage-credentials"),
         ({"status": "completed", "file-scan-tasks": [{}]}, "CorruptMetadata", "file scan tasks cannot be read"),
         (
             {"status": "completed", "file-scan-tasks": [{"data-file": {"spec-id": 7}}]},
@@ -222,7 +230,15 @@ def test_only_what_the_specification_says_alike_is_sent(lake: lakescan.Catalog, 
     assert sent("at < '2026-01-02'")["value"] == "2026-01-02T00:00:00.000000+00:00"
     assert sent("d = 0.5")["value"] == "0.50"
     assert sent("name LIKE 'a%'") == {"type": "starts-with", "term": "name", "value": "a"}
-    for where in ("x > 3", "x = 'nan'", "name LIKE '%a'", "name NOT LIKE 'a%'", "id > 3 OR x > 3"):
+    for where in (
+        "id IN (NULL)",
+        "id NOT IN (1, NULL)",
+        "x > 3",
+        "x = 'nan'",
+        "name LIKE '%a'",
+        "name NOT LIKE 'a%'",
+        "id > 3 OR x > 3",
+    ):
         assert sent(where) is None
     assert sent("id > 3 AND x > 3") == sent("id > 3")
 

@@ -219,6 +219,20 @@ def test_a_catalog_without_the_endpoint_renews_nothing(server: RestServer, lake:
     assert not server.sent("credentials")
 
 
+@pytest.mark.parametrize(
+    "answer", [[], "x", {"storage-credentials": 5}, {"storage-credentials": [{"prefix": "s3://lake/", "config": None}]}]
+)
+def test_an_answer_without_credentials_is_a_renewal_that_fails(
+    lake: lakescan.Catalog, server: RestServer, answer: Any
+) -> None:
+    server.before = lambda request: (200, answer) if request.what.endswith("/credentials") else None
+    server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "short", 60))
+    assert ids(lake.load_table("db.t")) == [0, 1, 2]
+    server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "expired", -1))
+    with pytest.raises(lakescan.StorageError, match=r"credentials"):
+        lake.load_table("db.t").to_arrow()
+
+
 @pytest.mark.parametrize("asked", [{"s3.remote-signing-enabled": "true"}, {"s3.signer": "S3V4RestSigner"}])
 def test_remote_signing_is_refused_by_name_unless_there_are_keys(asked: dict[str, str]) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="requests that the catalog signs"):

@@ -25,7 +25,10 @@ def scan_tasks(
     """The tasks of a plan, each with the delete files that it has (not references to them)."""
     storage = Storage(io_properties=properties)
     table = IcebergTable.open(metadata_location, storage)
-    spec = ScanSpec(table, storage, metadata_location, selector=SnapshotSelector(version=request["snapshot-id"]))
+    asked = request["snapshot-id"]
+    is_current = not request["use-snapshot-schema"] and asked == table.metadata.current_snapshot_id
+    selector = SnapshotSelector() if is_current else SnapshotSelector(version=asked)  # the table's columns, or its own
+    spec = ScanSpec(table, storage, metadata_location, selector=selector)
     listed = {
         (each["file_path"], each.get("content_offset")): each
         for each in as_table(spec.metadata_table("files")).to_pylist()

@@ -112,6 +112,8 @@ def find(identifier: Identifier) -> FoundTable:
             if location is None:
                 raise NoSuchTableError(str(error)) from error
             return FoundTable("delta", location, of_storage(catalog.properties))
+        if not table.metadata_location:
+            raise CorruptMetadata(f"catalog {identifier.catalog!r} says no 'metadata-location' of {identifier}")
     return FoundTable(
         "iceberg",
         table.metadata_location,

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.catalogs.registry import connection_with
-from lakescan.catalogs.rest_session import CANCEL_PLAN, PLAN, PLAN_RESULT, PLAN_TASKS, RestSession, is_rest, message_of
+from lakescan.catalogs.rest_session import (
+    CANCEL_PLAN,
+    PLAN,
+    PLAN_RESULT,
+    PLAN_TASKS,
+    RestSession,
+    is_rest,
+    message_of,
+    object_in,
+)
 from lakescan.catalogs.vended import credentials_in, plain_properties, source_for
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, UnsupportedFeature
@@ -46,7 +55,7 @@ class CatalogPlanner:
                 self.cancel(str(plan_id))
             raise
         self._check(answer, "completed")
-        credentials = credentials_in(answer)
+        credentials = credentials_in(answer, f"the plan of {self.name}")
         source = source_for(self._connection, self.table, plan_id) if credentials else None
         return Planned(answer, None if plan_id is None else str(plan_id), credentials, source)
 
@@ -88,8 +97,9 @@ class CatalogPlanner:
         if status == wanted:
             return
         if status in ("failed", "cancelled"):
-            error = answer.get("error") or {}
-            why = f": {error.get('message')}" if error.get("message") else ""
+            error = answer.get("error")
+            message = error.get("message") if isinstance(error, dict) else error
+            why = f": {message}" if message else ""
             raise StorageError(f"{self.name}: the catalog's plan of the scan is {status}{why}")
         raise CorruptMetadata(f"{self.name}: the catalog says that the plan of the scan is {status!r}, not {wanted}")
 
@@ -109,13 +119,7 @@ class CatalogPlanner:
             raise UnsupportedFeature(f"planning this scan of {self.name} by its catalog", message_of(response))
         if response.status_code != 200:
             raise StorageError(f"{self.name}: the catalog does not plan the scan: {message_of(response)}")
-        try:
-            found = response.json()
-        except ValueError as error:
-            raise CorruptMetadata(f"{self.name}: the catalog's answer about a plan is no JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise CorruptMetadata(f"{self.name}: the catalog's answer about a plan is no object: {str(found)[:60]}")
-        return found
+        return object_in(response)
 
     def _without(self, endpoint: str) -> UnsupportedFeature:
         return UnsupportedFeature(

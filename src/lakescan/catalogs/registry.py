@@ -15,10 +15,11 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
 from lakescan.encryption import KeyManager, named_key_manager
-from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import split_location
@@ -134,7 +135,7 @@ def connection_with(name: str, properties: Mapping[str, Any]) -> Catalog:
 def _connect(name: str, properties: dict[str, str]) -> Catalog:
     try:
         from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NotInstalledError
+        from pyiceberg.exceptions import NotInstalledError, RESTError
     except ImportError as error:
         raise missing_dependency("pyiceberg", "iceberg", "catalogs") from error
     if name in _WITHDRAWN:
@@ -156,7 +157,13 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
         return opened
+    except RESTError as error:
+        raise StorageError(f"catalog {name!r} cannot be opened: its server refuses GET v1/config: {error}") from error
     except (ValueError, NotInstalledError) as error:
+        if (why := unreadable(error)) is not None:
+            raise CorruptMetadata(
+                f"catalog {name!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
+            ) from error
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
     except Exception as error:
         if (why := refusal(error)) is None:

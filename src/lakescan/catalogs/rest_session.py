@@ -6,14 +6,14 @@ Requests go through pyiceberg's own HTTP session, which has the catalog's authen
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
-from lakescan.errors import StorageError, UnsupportedFeature
+from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 
 TIMEOUT = 60  # seconds
 _SEPARATOR, _DEFAULT_SEPARATOR = "namespace-separator", "%1F"
@@ -120,8 +120,11 @@ class RestSession:
         )
         if response.status_code != 200:
             raise StorageError(f"catalog {self._catalog.name!r} does not say what it has: {message_of(response)}")
-        said = response.json()
-        return Server(frozenset(said.get("endpoints") or _DEFAULT), said.get("idempotency-key-lifetime") is not None)
+        said = object_in(response)
+        listed = said.get("endpoints") or _DEFAULT
+        if not isinstance(listed, Collection) or not all(isinstance(each, str) for each in listed):
+            raise CorruptMetadata(f"{_asked_by(response)}: the endpoints are no list of texts: {str(listed)[:60]}")
+        return Server(frozenset(listed), said.get("idempotency-key-lifetime") is not None)
 
 
 def keep_credentials(catalog: Any) -> None:
@@ -174,6 +177,22 @@ def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
     """The path of a namespace under the catalog's prefix."""
     separator = unquote(catalog.properties.get(_SEPARATOR, _DEFAULT_SEPARATOR))
     return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
+
+
+def object_in(response: Any) -> dict[str, Any]:
+    """The JSON object in an answer; raises `CorruptMetadata` for what is none."""
+    try:
+        found = response.json()
+    except ValueError as error:
+        raise CorruptMetadata(f"{_asked_by(response)}: the answer is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise CorruptMetadata(f"{_asked_by(response)}: the answer is no JSON object: {str(found)[:60]}")
+    return found
+
+
+def _asked_by(response: Any) -> str:
+    """The request of an answer, as `GET https://catalog.example/v1/config`."""
+    return f"{response.request.method} {response.url.partition('?')[0]}"
 
 
 def message_of(response: Any) -> str:

@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.catalogs.registry import connection_with
-from lakescan.catalogs.rest_session import CREDENTIALS, RestSession, credentials_of_table, is_rest, message_of
+from lakescan.catalogs.rest_session import (
+    CREDENTIALS,
+    RestSession,
+    credentials_of_table,
+    is_rest,
+    message_of,
+    object_in,
+)
 from lakescan.catalogs.storage_properties import of_storage
-from lakescan.errors import StorageError
+from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential, Credentials
 
 
@@ -38,13 +45,28 @@ class CatalogCredentials:
             raise StorageError(
                 f"catalog {self.catalog!r} gives no new credentials for {'.'.join(self.table)}: {message_of(response)}"
             )
-        return credentials_in(response.json())
+        what = f"the answer of catalog {self.catalog!r} for credentials of {'.'.join(self.table)}"
+        try:
+            return credentials_in(object_in(response), what)
+        except CorruptMetadata as error:  # those that are there may be good for a while
+            raise StorageError(str(error)) from error
 
 
-def credentials_in(answer: Mapping[str, Any]) -> tuple[Credential, ...]:
-    """The storage credentials in an answer of a server."""
+def credentials_in(answer: Mapping[str, Any], what: str) -> tuple[Credential, ...]:
+    """The storage credentials in an answer of a server, which `what` names in errors; raises `CorruptMetadata`."""
     given = answer.get("storage-credentials") or ()
-    return tuple(Credential(str(each["prefix"]), of_storage(each["config"])) for each in given)
+    if not isinstance(given, Sequence) or not all(map(_is_credential, given)):  # the value may hold secrets
+        raise CorruptMetadata(
+            f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
+        )
+    return tuple(Credential(each["prefix"], of_storage(each["config"])) for each in given)
+
+
+def _is_credential(given: Any) -> bool:
+    if not isinstance(given, Mapping) or not isinstance(given.get("prefix"), str):
+        return False
+    config = given.get("config")
+    return isinstance(config, Mapping) and all(isinstance(each, str) for each in config.values())
 
 
 def credentials_for(catalog: Any, table: Any) -> Credentials | None:
@@ -55,7 +77,8 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
     if not is_rest(catalog):
         return None
     name = table.name()
-    if by_prefix := credentials_in({"storage-credentials": credentials_of_table(catalog, name)}):
+    given = {"storage-credentials": credentials_of_table(catalog, name)}
+    if by_prefix := credentials_in(given, f"what catalog {catalog.name!r} says of {'.'.join(name)}"):
         return Credentials(by_prefix, source_for(catalog, name))
     whole = Credential("", of_storage({**catalog.properties, **table.io.properties}))
     return None if whole.expires_at is None else Credentials([whole], source_for(catalog, name))

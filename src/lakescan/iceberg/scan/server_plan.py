@@ -19,7 +19,7 @@ from lakescan.formats.table_format import FileRequest
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.iceberg.scan.server_filter import server_filter, server_names
-from lakescan.iceberg.scan.server_tasks import candidates_of
+from lakescan.iceberg.scan.server_tasks import candidates_of, plan_tasks_of
 from lakescan.planning.candidates import Candidates
 from lakescan.storage import Storage
 from lakescan.storage.credentials import Credential, CredentialSource
@@ -99,7 +99,7 @@ class ServerPlan:
         left = planned.id is not None
         try:
             yield from candidates_of(planned.tasks, self._scan, f"the plan of {self.server.name}")
-            tokens = list(planned.tasks.get("plan-tasks") or ())
+            tokens = list(plan_tasks_of(planned.tasks, f"the plan of {self.server.name}"))
             while tokens:
                 more = list[str]()
                 for each in self._executor.map(fetch, tokens):
@@ -158,5 +158,5 @@ class _Fetch:
 
     def __call__(self, plan_task: str) -> _Fetched:
         tasks = self.server.tasks(plan_task)
-        found = tuple(candidates_of(tasks, self.scan, f"a plan task of {self.server.name}"))
-        return _Fetched(found, tuple(tasks.get("plan-tasks") or ()))
+        what = f"a plan task of {self.server.name}"
+        return _Fetched(tuple(candidates_of(tasks, self.scan, what)), plan_tasks_of(tasks, what))

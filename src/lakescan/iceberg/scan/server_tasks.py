@@ -45,7 +45,7 @@ def candidates_of(tasks: Mapping[str, Any], scan: ManifestScan, what: str) -> It
     `what` names the answer in errors. Raises `CorruptMetadata` for tasks that cannot be read.
     """
     try:
-        found, deletes = tasks.get("file-scan-tasks") or [], tasks.get("delete-files") or []
+        found, deletes = _listed(tasks, "file-scan-tasks"), _listed(tasks, "delete-files")
         by_spec: dict[int, list[Mapping[str, Any]]] = {}
         for each in found:
             by_spec.setdefault(int(each["data-file"]["spec-id"]), []).append(each)
@@ -53,6 +53,21 @@ def candidates_of(tasks: Mapping[str, Any], scan: ManifestScan, what: str) -> It
             yield _of_spec(some, deletes, scan, scan.specs[spec_id])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
         raise CorruptMetadata(f"{what}: its file scan tasks cannot be read: {type(error).__name__}: {error}") from error
+
+
+def plan_tasks_of(tasks: Mapping[str, Any], what: str) -> tuple[str, ...]:
+    """The plan tasks that an answer refers to; raises `CorruptMetadata` for what is no list of texts."""
+    found = tasks.get("plan-tasks")
+    if found is not None and not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
+        raise CorruptMetadata(f"{what}: its plan tasks are no list of texts: {str(found)[:60]}")
+    return tuple(found or ())
+
+
+def _listed(tasks: Mapping[str, Any], name: str) -> list[Any]:
+    found = tasks.get(name)
+    if found is not None and not isinstance(found, list):  # not even an empty text: it would be a table without rows
+        raise TypeError(f"{name} is no list: {str(found)[:60]}")
+    return found or []
 
 
 def _of_spec(
