@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,92 @@ def test_each_change_has_a_key_of_its_own_if_the_server_knows_keys(server: RestS
 def test_a_server_that_does_not_say_so_gets_no_keys(server: RestServer) -> None:
     append(connected(server))
     assert keys(server, COMMIT) == [None]
+
+
+@pytest.mark.parametrize("answer", [[], "x", None, {"endpoints": 5}, {"endpoints": [[]]}], ids=str)
+def test_what_is_no_configuration_is_told_with_the_request(server: RestServer, answer: Any) -> None:
+    asked: list[bool] = []  # pyiceberg asks first
+
+    def second(request: Any) -> Any:
+        if request.what != "GET config":
+            return None
+        asked.append(True)
+        return (200, answer) if len(asked) > 1 else None
+
+    server.before = second
+    lake = lakescan.catalog("lake", type="rest", uri=server.config["defaults"]["uri"])
+    with pytest.raises(lakescan.CorruptMetadata, match=r"GET http://.*/v1/config"):
+        lake.transaction()
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_a_server_that_refuses_a_connection_is_told_as_such(server: RestServer, status: int) -> None:
+    server.before = lambda request: (status, {"error": {"message": "not you", "type": "X", "code": status}})
+    with pytest.raises(lakescan.StorageError, match=r"'lake'.* GET v1/config.*not you"):
+        connected(server)
+
+
+def test_a_configuration_that_cannot_be_read_is_told_as_such(server: RestServer) -> None:
+    server.before = lambda request: (200, {"defaults": [1]})
+    with pytest.raises(lakescan.CorruptMetadata, match="GET v1/config cannot be read: defaults: Input should") as found:
+        connected(server)
+    assert "For further information" not in str(found.value)
+
+
+def test_a_table_without_a_metadata_file_is_told_as_such(server: RestServer) -> None:
+    lake = connected(server)
+    server.of_table["metadata-location"] = None
+    with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' says no 'metadata-location' of lake\.db\.t"):
+        lake.load_table("db.t")
+
+
+def _files(server: RestServer) -> set[Path]:
+    return {each for each in server.folder.rglob("*") if each.is_file() and "rest.db" not in each.name}
+
+
+CHANGES: dict[str, Callable[[lakescan.Table], Any]] = {
+    "append": lambda table: table.append(pa.table({"id": [3]})),
+    "delete": lambda table: table.delete("id = 1"),
+    "alter": lambda table: table.alter().set_comment("x").commit(),
+    "branch": lambda table: table.create_branch("b"),
+    "tag": lambda table: table.create_tag("b"),
+    "expire": lambda table: table.expire_snapshots(older_than="2100-01-01"),
+    "statistics": lambda table: table.compute_statistics(),
+}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_commit_that_is_refused_for_good_is_not_sent_again(server: RestServer, status: int, change: str) -> None:
+    lake = connected(server)
+    append(lake, 1)
+    append(lake, 2)
+    table, kept = lake.load_table("db.t"), _files(server)
+    server.requests.clear()
+    server.faults.append(Fault(COMMIT, status, times=100))
+    kind = lakescan.UnsupportedFeature if status == 400 else lakescan.StorageError
+    with pytest.raises(kind, match=r"db\.t.*as the test says"):
+        CHANGES[change](table)
+    assert len(server.sent(COMMIT)) <= 2  # once more with another token
+    assert _files(server) == kept
+    assert ids(lake) == [1, 2]
+
+
+def test_a_commit_that_came_too_late_is_made_again_whatever_the_server_calls_it(server: RestServer) -> None:
+    lake = connected(server)
+    late: list[bool] = []
+
+    def too_late(request: Any) -> Any:
+        if request.what != COMMIT or late:
+            return None
+        late.append(True)
+        server.catalog.load_table("db.t").append(pa.table({"id": [1]}))
+        return 400, {"error": {"message": "the sequence number is taken", "type": "X", "code": 400}}
+
+    table = lake.load_table("db.t")
+    server.before = too_late
+    table.append(pa.table({"id": [2]}))
+    assert ids(lake) == [1, 2]
 
 
 def test_keys_are_in_the_order_of_time() -> None:

@@ -51,7 +51,7 @@ from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.write.expire import commit_expiry
-from lakescan.iceberg.write.outcomes import check_same
+from lakescan.iceberg.write.outcomes import again, check_same
 from lakescan.iceberg.write.redefine import with_other_columns
 from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.iceberg.write.row_deletes import IcebergDeletes
@@ -352,7 +352,7 @@ class IcebergTarget:
                 failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
             if failure is None:
                 return result
-            attempts.again(self.name, failure.error)
+            again(attempts, self.name, failure)
             target = target.reopened()
 
     def _commit(self) -> IcebergCommit:

@@ -22,6 +22,7 @@ from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.cherry_pick import cherry_pick
+from lakescan.iceberg.write.outcomes import again
 from lakescan.iceberg.write.refs import (
     RefMove,
     check_new,
@@ -86,7 +87,7 @@ class IcebergSnapshots:
                 failed = commit_snapshot(at, producer, known, self.storage, then=(ref_update(move),))
                 if failed is None:
                     return RefResult(name, None, producer.snapshot_id)
-                attempts.again(str(self.identifier), failed.error)
+                again(attempts, str(self.identifier), failed)
                 at, now = failed.table, failed.now
 
     def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CommitConflict, CommitStateUnknown
 from lakescan.iceberg.commit.publish import still_there
-from lakescan.iceberg.write.outcomes import commit, loaded
+from lakescan.iceberg.write.outcomes import again, commit, loaded
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard
 
@@ -40,7 +40,7 @@ def register(
                 return
             if snapshot_id not in failed.now.metadata.snapshots:
                 raise CommitConflict(f"{name}: snapshot {snapshot_id} has expired meanwhile") from failed.error
-            attempts.again(name, failed.error)
+            again(attempts, name, failed)
             at = failed.table
     except CommitStateUnknown:
         raise

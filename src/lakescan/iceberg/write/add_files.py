@@ -22,6 +22,7 @@ from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, name_m
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
+from lakescan.iceberg.write.outcomes import again
 from lakescan.storage import Storage
 from lakescan.write.table_writes import WrittenFile
 
@@ -77,7 +78,7 @@ def add_files(
         failed = commit_snapshot(at, producer, known, storage, then, [_same_schema(at)])
         if failed is None:
             return producer.summary
-        attempts.again(".".join(table.name()), failed.error)
+        again(attempts, ".".join(table.name()), failed)
         at, now = failed.table, failed.now
 
 

@@ -30,7 +30,7 @@ from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetad
 from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.commit import REPLACES_PARTITIONS, STAGED_ID
-from lakescan.iceberg.write.outcomes import Failed
+from lakescan.iceberg.write.outcomes import Failed, again
 from lakescan.iceberg.write.refs import commit_move, current_set
 from lakescan.storage import Storage
 
@@ -74,7 +74,7 @@ def cherry_pick(
             after = producer.snapshot_id
         if failed is None:
             return before, after
-        attempts.again(".".join(table.name()), failed.error)
+        again(attempts, ".".join(table.name()), failed)
         at, now = failed.table, failed.now
 
 

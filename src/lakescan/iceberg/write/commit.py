@@ -32,7 +32,7 @@ from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import redone_by
 from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.outcomes import Failed, check_refusal, loaded, their_refusal
+from lakescan.iceberg.write.outcomes import Failed, again, check_refusal, loaded, their_refusal
 from lakescan.storage.removal import discard
 from lakescan.write.row_deletes import WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
@@ -311,7 +311,7 @@ class IcebergCommit:
             self._check_epoch(failed.now)
             if self.adds is not None:
                 check_refusal(failed, self._where)
-            attempts.again(self._where, failed.error)
+            again(attempts, self._where, failed)
             table, now = failed.table, failed.now
 
     def _check_epoch(self, now: IcebergTable) -> None:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common.retries import outcome_of
-from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
+from lakescan.common.retries import Attempts, outcome_of
+from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.metadata.write import check_metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Collector
@@ -24,11 +24,15 @@ _REFUSED = "InvalidOperationException"
 
 @dataclass(frozen=True)
 class Failed:
-    """A commit that definitely failed: its error, and the table reloaded after it (`table`, `now`)."""
+    """A commit that definitely failed: its error, and the table reloaded after it (`table`, `now`).
+
+    `is_final` tells that the catalog would refuse it again: it is not allowed, or nobody has changed the table.
+    """
 
     error: Exception
     table: Table
     now: IcebergTable
+    is_final: bool = False
 
 
 def commit(
@@ -81,7 +85,7 @@ def _looked_up(
         if is_made(now):
             return True
         if is_refused:
-            return Failed(error, fresh, now)
+            return Failed(error, fresh, now, _is_final(error, table, fresh))
         return True if was_made(now) else None
 
     outcome = outcome_of(".".join(table.name()), error, look, definite=(CommitConflict, NoSuchTable))
@@ -126,6 +130,28 @@ def check_refusal(failed: Failed, name: str) -> None:
         raise UnsupportedFeature(
             f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
         ) from failed.error
+
+
+def again(attempts: Attempts, name: str, failed: Failed) -> None:
+    """Wait before a failed commit is made again; `name` is the table's.
+
+    Raises `CommitConflict` once it was tried often enough, and at once for a refusal that is final: `StorageError` for
+    what the catalog does not allow, else `UnsupportedFeature`.
+    """
+    if failed.is_final:
+        check_refusal(failed, name)
+        raise StorageError(
+            f"the catalog does not allow a commit to {name}, and nothing was changed: {failed.error}"
+        ) from failed.error
+    attempts.again(name, failed.error)
+
+
+def _is_final(error: Exception, table: Table, fresh: Table) -> bool:
+    from pyiceberg import exceptions as theirs
+
+    if isinstance(error, theirs.BadRequestError):  # Java's servers also say it of commits that come too late
+        return bool(fresh.metadata_location == table.metadata_location)
+    return isinstance(error, theirs.UnauthorizedError | theirs.ForbiddenError)
 
 
 def is_refusal(error: Exception, table: Table) -> bool:

@@ -18,7 +18,7 @@ from lakescan.iceberg.metadata.retention import retention_by_name
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Reference, TableMetadata, ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.commit import STAGED_ID
-from lakescan.iceberg.write.outcomes import Failed, commit
+from lakescan.iceberg.write.outcomes import Failed, again, commit
 from lakescan.storage import Storage
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def moved(
         if failed is None:
             return move
         check_unmoved(where, first.name, first.before, failed.now.metadata)
-        attempts.again(where, failed.error)
+        again(attempts, where, failed)
         at, now = failed.table, failed.now
         move = rule(now)
     return move
