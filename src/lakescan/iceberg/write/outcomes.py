@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.retries import Attempts, outcome_of
-from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, StorageError, UnsupportedFeature
+from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.metadata.write import check_metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Collector
@@ -127,23 +127,23 @@ def check_refusal(failed: Failed, name: str) -> None:
     from pyiceberg.exceptions import BadRequestError
 
     if isinstance(failed.error, BadRequestError):
-        raise UnsupportedFeature(
-            f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
-        ) from failed.error
+        raise _refused(failed, name) from failed.error
 
 
 def again(attempts: Attempts, name: str, failed: Failed) -> None:
     """Wait before a failed commit is made again; `name` is the table's.
 
-    Raises `CommitConflict` once it was tried often enough, and at once for a refusal that is final: `StorageError` for
-    what the catalog does not allow, else `UnsupportedFeature`.
+    Raises `CommitConflict` once it was tried often enough, and `UnsupportedFeature` at once for a final refusal.
     """
     if failed.is_final:
-        check_refusal(failed, name)
-        raise StorageError(
-            f"the catalog does not allow a commit to {name}, and nothing was changed: {failed.error}"
-        ) from failed.error
+        raise _refused(failed, name) from failed.error
     attempts.again(name, failed.error)
+
+
+def _refused(failed: Failed, name: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
+    )
 
 
 def _is_final(error: Exception, table: Table, fresh: Table) -> bool:
