@@ -384,6 +384,7 @@ def _check_type(kind: Any) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the head and the body of an answer are two writes
     state: UnityServer
 
     def _handle(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
+from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.credentials import Issued, of_answer
 from lakescan.errors import StorageError
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
@@ -172,12 +173,12 @@ def test_the_token_goes_to_no_other_server(main: lakescan.Catalog, table: lakesc
 
 
 def test_credentials_of_the_longest_prefix_are_taken() -> None:
-    def answer(*prefixes: str) -> dict[str, object]:
+    def answer(*prefixes: str) -> Answer:
         listed = [
             {"prefix": each, "config": {"s3.access-key-id": each, "gcs.oauth-token": None}, "expiration-time-ms": 0}
             for each in prefixes
         ]
-        return {"storage-credentials": listed}
+        return Answer({"storage-credentials": listed})
 
     found = of_answer(answer("s3://b/", "s3://b/t/", "s3://b/t2"), "s3a://b/t", {"s3.region": "r"})
     assert found.properties == {"s3.access-key-id": "s3://b/t/", "s3.region": "r"}

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from lakescan.catalogs.identifiers import Identifier, dotted_name
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.delta.log.managed import FEATURES
@@ -50,16 +51,15 @@ class UnityCatalog:
             raise self._failure(identifier, error) from error
         return self.table_of(identifier, answer)
 
-    def table_of(self, identifier: Identifier, answer: dict[str, Any]) -> UnityTable:
+    def table_of(self, identifier: Identifier, answer: Answer) -> UnityTable:
         """A table by the server's description of it; raises `CorruptMetadata`."""
-        metadata = answer.get("metadata")
-        known = metadata if isinstance(metadata, dict) else {}
-        uuid, location, properties = known.get("table-uuid"), known.get("location"), known.get("properties") or {}
+        known = answer.node("metadata")
+        uuid, location, properties = known.text("table-uuid"), known.text("location"), known.node("properties")
         if not uuid or not location:
-            raise CorruptMetadata(f"what catalog {self.name!r} says of {identifier} has no location, or no id")
+            raise self._incomplete(identifier, answer)
         is_managed = any(properties.get(f"delta.feature.{each}") for each in FEATURES)
         names = self.table_names(identifier.within)
-        at = (self.client, identifier, names, str(uuid), _plain(location), self.storage_settings)
+        at = (self.client, identifier, names, uuid, _plain(location), self.storage_settings)
         return ManagedUnityTable(*at).found(answer) if is_managed else UnityTable(*at)
 
     def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
@@ -67,10 +67,10 @@ class UnityCatalog:
         found = self._asked(
             identifier, lambda: self.client.get(_of_full_name("tables", *names)), self._no_table(identifier)
         )
-        properties = found.get("properties") or {}
-        if str(found.get("data_source_format", "")).upper() != "DELTA":
+        properties, kind = found.node("properties"), found.text("data_source_format")
+        if (kind or "").upper() != "DELTA":
             raise UnsupportedFeature(
-                f"the table {identifier} of format {found.get('data_source_format')}",
+                f"the table {identifier} of format {kind}",
                 "A catalog of type unity opens Delta tables. For Iceberg tables, use its Iceberg REST API: type rest.",
             )
         if any(properties.get(f"delta.feature.{each}") for each in FEATURES):
@@ -78,10 +78,17 @@ class UnityCatalog:
                 f"the catalog-managed Delta table {identifier} of a server without the API delta/v1",
                 "Update the server.",
             )
-        if not found.get("storage_location") or not found.get("table_id"):
-            raise CorruptMetadata(f"what catalog {self.name!r} says of {identifier} has no location, or no id")
-        location, settings = _plain(found["storage_location"]), self.storage_settings
-        return UnityTable(self.client, identifier, names, found["table_id"], location, settings, is_old=True)
+        uuid, location = found.text("table_id"), found.text("storage_location")
+        if not uuid or not location:
+            raise self._incomplete(identifier, found)
+        settings = self.storage_settings
+        return UnityTable(self.client, identifier, names, uuid, _plain(location), settings, is_old=True)
+
+    def _incomplete(self, identifier: Identifier, answer: Answer) -> CorruptMetadata:
+        return CorruptMetadata(
+            f"what catalog {self.name!r} says of {identifier} has no location, or no id, in the answer to "
+            f"{answer.request}. Ask its operator."
+        )
 
     def load_table(self, name: Name) -> NoReturn:
         """Raise `UnsupportedFeature`: there are no Iceberg tables here."""
@@ -100,7 +107,7 @@ class UnityCatalog:
         query = {"catalog_name": self.remote_name}
         where = Identifier(self.name, (), "")
         found = self._asked(where, lambda: list(self.client.pages("/schemas", "schemas", query)))
-        return [(str(each["name"]),) for each in found]
+        return [(each.needed("name"),) for each in found]
 
     def namespace_exists(self, namespace: Name) -> bool:
         """Whether there is a schema of the name."""
@@ -109,7 +116,7 @@ class UnityCatalog:
         try:
             self.client.get(self._schema_path(namespace))
         except Refused as error:
-            if error.status == 404:
+            if error.is_missing:
                 return False
             raise self._failure(Identifier(self.name, namespace, ""), error) from error
         return True
@@ -117,8 +124,8 @@ class UnityCatalog:
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
         """The properties of a schema, its comment among them."""
         found = self._of_schema(namespace, lambda: self.client.get(self._schema_path(namespace)))
-        comment = {_COMMENT: str(found[_COMMENT])} if found.get(_COMMENT) else {}
-        return {**(found.get("properties") or {}), **comment}
+        comment = found.text(_COMMENT)
+        return {**found.texts("properties"), **({} if comment is None else {_COMMENT: comment})}
 
     def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
         """Create a schema; raises pyiceberg's `NamespaceAlreadyExistsError`."""
@@ -161,7 +168,7 @@ class UnityCatalog:
         found = self._of_schema(namespace, lambda: list(self.client.pages("/tables", "tables", query)))
         if not found and not self.namespace_exists(namespace):
             raise self._no_namespace(namespace)
-        return [(*namespace, str(each["name"])) for each in found]
+        return [(*namespace, each.needed("name")) for each in found]
 
     def drop_table(self, name: Name) -> None:
         """Drop a table; raises pyiceberg's `NoSuchTableError`. The server removes the files of managed ones."""
@@ -203,7 +210,7 @@ class UnityCatalog:
         try:
             return ask()
         except Refused as error:
-            if error.status == 404 and missing is not None:
+            if error.is_missing and missing is not None:
                 raise missing from error
             raise self._failure(where, error) from error
 

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from lakescan.catalogs.unity.answers import WHAT_TO_DO, Answer
 from lakescan.common.retries import RetryPolicy
-from lakescan.errors import InvalidOption, StorageError
+from lakescan.errors import CorruptMetadata, InvalidOption, StorageError
 
 API = "/api/2.1/unity-catalog"
 _TIMEOUT = 10, 60  # seconds to connect, and to wait for an answer
@@ -23,11 +24,19 @@ _PAGE = 500
 
 
 class Refused(Exception):
-    """The server refused a request. `kind` is its own name of the error."""
+    """The server refused a request. `kind` is its own name of the error, empty if it gives none."""
 
-    def __init__(self, status: int, kind: str, message: str, retry_after: float | None = None) -> None:
-        super().__init__(f"status {status}, {kind}: {message}" if kind else f"status {status}: {message}")
+    def __init__(
+        self, status: int, kind: str, message: str, retry_after: float | None = None, request: str = ""
+    ) -> None:
+        said = f"status {status}, {kind}: {message}" if kind else f"status {status}: {message}"
+        super().__init__(f"{request}: {said}" if request else said)
         self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the server says that what was asked for does not exist, and not that it has no such address."""
+        return self.status == 404 and bool(self.kind)
 
 
 class Unanswered(StorageError):
@@ -53,7 +62,7 @@ class UnityClient:
         base = uri.rstrip("/")
         return UnityClient(base if API in base else base + API, properties.get("token"))
 
-    def get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Answer:
         """Read something; repeated if the server does not answer. Raises `Refused`, `Unanswered`."""
         waits = _READS.waits()
         while True:
@@ -65,18 +74,20 @@ class UnityClient:
                     raise
                 pause(error, wait)
 
-    def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """All objects of a list that is read page by page."""
+    def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[Answer]:
+        """All objects of a list that is read page by page; raises `CorruptMetadata`, too."""
         token: str | None = None
+        seen: set[str] = set()
         while True:
             found = self.get(path, {**query, "max_results": _PAGE, "page_token": token})
-            yield from found.get(member) or []
-            if not (token := found.get("next_page_token")):
+            yield from found.nodes(member)
+            if (token := found.text("next_page_token")) is None:
                 return
+            if token in seen:
+                raise CorruptMetadata(f"{found.request} names the same next page again and again. {WHAT_TO_DO}")
+            seen.add(token)
 
-    def send(
-        self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def send(self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None) -> Answer:
         """Send one request, and return the answer; raises `Refused`, `Unanswered`."""
         from requests import RequestException
 
@@ -97,27 +108,32 @@ class UnityClient:
         return _answer(method, self.uri + path, response)
 
 
-def _answer(method: str, url: str, response: Any) -> dict[str, Any]:
+def _answer(method: str, url: str, response: Any) -> Answer:
     try:
         found = response.json() if response.content else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    status = int(response.status_code)
+    status, request = int(response.status_code), f"{method} {url}"
     if 200 <= status < 300 and isinstance(found, dict):
-        return found
+        return Answer(found, request)
+    if 200 <= status < 300:
+        kind = response.headers.get("Content-Type") or "of no content type"
+        raise Unanswered(f"{request}: the answer ({kind}, status {status}) is no JSON object. {WHAT_TO_DO}")
     kind, message = _error(found, response.reason)
-    if (status >= 500 and status not in (501, 503)) or 200 <= status < 300:
-        raise Unanswered(f"{method} {url}: status {status}: {message}")
-    raise Refused(status, kind, message, _seconds(response.headers.get("Retry-After")))
+    if not isinstance(found, dict):
+        message = f"{message}, and no JSON object. {WHAT_TO_DO}"
+    if status >= 500 and status not in (501, 503):
+        raise Unanswered(f"{request}: status {status}: {message}")
+    raise Refused(status, kind, message, _seconds(response.headers.get("Retry-After")), request)
 
 
 def _error(found: Any, reason: str) -> tuple[str, str]:
     """The server's name of an error and its message: of the API of Delta tables, or of that of catalogs."""
     node = found.get("error") if isinstance(found, dict) else None
     if isinstance(node, dict):
-        return str(node.get("type", "")), str(node.get("message", reason))
+        return str(node.get("type") or ""), str(node.get("message") or reason)
     if isinstance(found, dict):
-        return str(found.get("error_code", "")), str(found.get("message", reason))
+        return str(found.get("error_code") or ""), str(found.get("message") or reason)
     return "", reason
 
 

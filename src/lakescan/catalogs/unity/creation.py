@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.client import Refused, Unanswered, quoted_path
 from lakescan.catalogs.unity.credentials import Issued, of_answer
@@ -84,14 +85,25 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
         answer = catalog.client.send("POST", path, {"name": names[2]})
     except Refused as error:
         raise _failure(identifier, error) from error
-    uuid, folder = answer.get("table-id"), answer.get("location")
+    uuid, folder = answer.text("table-id"), answer.text("location")
     if not uuid or not folder:
-        raise CorruptMetadata(f"catalog {catalog.name!r} gives the new table {identifier} no location, or no id")
-    required = {name: answer.get(f"required-{name}") or {} for name in ("protocol", "properties")}
-    where = str(folder).rstrip("/")
+        raise CorruptMetadata(
+            f"catalog {catalog.name!r} gives the new table {identifier} no location, or no id, in the answer to "
+            f"{answer.request}. Ask its operator."
+        )
+    required = _required(answer)
+    where = folder.rstrip("/")
     return StagedTable(
         catalog.client, identifier, names, uuid, where, catalog.storage_settings, writes=True, required=required
     )
+
+
+def _required(answer: Answer) -> dict[str, Any]:
+    """The features and properties that a new table has to have; properties of any value are None."""
+    protocol, properties = answer.node("required-protocol"), answer.node("required-properties")
+    features = {name: protocol.names(name) for name in ("reader-features", "writer-features")}
+    values = answer.texts("required-properties")
+    return {"protocol": features, "properties": {name: values.get(name) for name in properties}}
 
 
 def definition_at(place: StagedTable | ExternalPlace, definition: TableDefinition) -> NewDelta:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakescan.catalogs.unity.answers import Answer
 from lakescan.errors import StorageError
 from lakescan.storage.locations import ALIASES, normal, split_location
 
@@ -61,29 +62,26 @@ class Issued:
         return self.expiry is None or time.time() < self.expiry
 
 
-def of_answer(answer: Mapping[str, Any], location: str, settings: Mapping[str, str]) -> Issued:
+def of_answer(answer: Answer, location: str, settings: Mapping[str, str]) -> Issued:
     """The credentials of an answer of the API of Delta tables, of those for the longest prefix of the location.
 
-    `settings` are the catalog's own, such as a region. Raises `StorageError` if there are none.
+    `settings` are the catalog's own, such as a region. Raises `StorageError` if there are none, `CorruptMetadata` if
+    they cannot be read.
     """
-    listed = [each for each in answer.get("storage-credentials") or [] if isinstance(each, dict)]
     place = f"{normal(location)}/"
-    fitting = [each for each in listed if place.startswith(f"{normal(str(each.get('prefix', '')))}/")]
+    prefixes = [(normal(each.text("prefix") or ""), each) for each in answer.nodes("storage-credentials")]
+    fitting = [(prefix, each) for prefix, each in prefixes if place.startswith(f"{prefix}/")]
     if not fitting:
-        raise StorageError(f"the catalog issues no credentials for {location}")
-    chosen = max(fitting, key=lambda each: len(normal(str(each["prefix"]))))
-    config = chosen.get("config") or {}
-    found = {_NAMES[name]: str(value) for name, value in config.items() if name in _NAMES and value}
+        raise StorageError(f"the catalog issues no credentials for {location} ({answer.request})")
+    chosen = max(fitting, key=lambda each: len(each[0]))[1]
+    found = {_NAMES[name]: value for name, value in chosen.texts("config").items() if name in _NAMES and value}
     return Issued.until({**settings, **found}, chosen.get("expiration-time-ms"), location)
 
 
-def of_old_answer(answer: Mapping[str, Any], location: str, settings: Mapping[str, str]) -> Issued:
+def of_old_answer(answer: Answer, location: str, settings: Mapping[str, str]) -> Issued:
     """The credentials of an answer of `temporary-table-credentials`."""
-    found = {
-        name: str(answer[member][inner])
-        for member, inner, name in _OLD_NAMES
-        if isinstance(answer.get(member), dict) and answer[member].get(inner)
-    }
+    known = ((name, answer.node(member).text(inner)) for member, inner, name in _OLD_NAMES)
+    found = {name: value for name, value in known if value is not None}
     return Issued.until({**settings, **found}, answer.get("expiration_time"), location)
 
 

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, Self
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.unity.answers import WHAT_TO_DO, Answer
 from lakescan.catalogs.unity.client import Refused, Unanswered, UnityClient, pause, quoted_path
 from lakescan.catalogs.unity.credentials import Issued, has_credentials, of_answer, of_old_answer, renewed
 from lakescan.catalogs.unity.updates import updates_of
@@ -105,7 +106,7 @@ class ManagedUnityTable(UnityTable):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_found": None}
 
-    def found(self, answer: Node) -> Self:
+    def found(self, answer: Answer) -> Self:
         """This table, as the catalog has just described it: its log is opened without asking again."""
         self._found = self._read(answer)
         return self
@@ -121,7 +122,7 @@ class ManagedUnityTable(UnityTable):
         try:
             return self._read(self.client.get(self._path))
         except Refused as error:
-            if error.status == 404:
+            if error.is_missing:
                 raise NoSuchTable(f"{self.name} is not in its catalog any more: {error.message}") from error
             raise StorageError(f"the catalog does not tell the commits of {self.name}: {error}") from error
 
@@ -153,7 +154,7 @@ class ManagedUnityTable(UnityTable):
         waits = _BUSY.waits()
         while True:
             try:
-                return self._read(self.client.send("POST", self._path, body))
+                answer = self.client.send("POST", self._path, body)
             except Refused as error:
                 wait = next(waits, None)
                 if error.status == 503:  # by whatever is between here and the server: the request may have passed
@@ -162,6 +163,11 @@ class ManagedUnityTable(UnityTable):
                 if wait is None or not self._is_busy(error):
                     raise
                 pause(error, wait)
+                continue
+            try:
+                return self._read(answer)
+            except (CorruptMetadata, CommitConflict, UnsupportedFeature) as error:  # but it was carried out
+                raise Unanswered(str(error)) from error
 
     def _is_busy(self, error: Refused) -> bool:
         """Whether to repeat a request that was refused. The server says so, too, of a table that is locked."""
@@ -204,34 +210,36 @@ class ManagedUnityTable(UnityTable):
             raise found
         return found
 
-    def _read(self, answer: Node) -> Ratified:
+    def _read(self, answer: Answer) -> Ratified:
         """What is ratified, by the catalog's description of the table."""
-        metadata = answer.get("metadata")
-        if not isinstance(metadata, dict):
-            raise CorruptMetadata(f"the catalog's answer about {self.name} has no metadata")
-        if metadata.get("table-uuid") != self.uuid:
+        if (uuid := answer.node("metadata").text("table-uuid")) is None:
+            raise CorruptMetadata(f"{answer.request} is answered without the id of {self.name}. {WHAT_TO_DO}")
+        if uuid != self.uuid:
             raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
-        commits = sorted(map(self._commit, answer.get("commits") or ()), key=lambda each: each.version)
-        latest = answer.get("latest-table-version")
+        commits = sorted(map(self._commit, answer.nodes("commits")), key=lambda each: each.version)
+        latest = answer.number("latest-table-version")
         if latest is None:
             latest = max([0, *(each.version for each in commits)])
         versions = [each.version for each in commits]
-        if versions and versions != list(range(versions[0], latest + 1)):
+        is_whole = not versions or latest - versions[0] + 1 == len(versions) == len(set(versions))
+        if not is_whole or (versions and versions[-1] != latest):
             raise CorruptMetadata(
                 f"the catalog says that {self.name} has version {latest}, and names the commits "
                 f"{versions[0]} to {versions[-1]}: some are missing. Ask its operator."
             )
-        return Ratified(int(latest), tuple(commits))
+        return Ratified(latest, tuple(commits))
 
-    def _commit(self, node: Node) -> StagedCommit:
-        if not node.get("file-name"):
+    def _commit(self, node: Answer) -> StagedCommit:
+        if (name := node.text("file-name")) is None:
             raise UnsupportedFeature(f"commits that the catalog has inline, as of {self.name}", "It names no file.")
-        numbers = [node.get(name) for name in ("version", "file-size", "timestamp", "file-modification-timestamp")]
-        name = str(node["file-name"])
+        numbers = [node.number(each) for each in ("version", "file-size", "timestamp", "file-modification-timestamp")]
+        known = [each for each in numbers if each is not None]
         match = _NAME.fullmatch(name)
-        if match is None or not all(isinstance(each, int) for each in numbers) or int(match[1]) != numbers[0]:
-            raise CorruptMetadata(f"the catalog names a commit of {self.name} that is not one: {node}")
-        version, size, timestamp, modified = (int(each) for each in numbers if each is not None)
+        if match is None or len(known) < len(numbers) or int(match[1]) != known[0]:
+            raise CorruptMetadata(
+                f"{node.request} names a commit of {self.name} that is not one: {dict(node)}. {WHAT_TO_DO}"
+            )
+        version, size, timestamp, modified = known
         return StagedCommit(version, name, size, timestamp, modified)
 
 
