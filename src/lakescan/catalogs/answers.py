@@ -14,6 +14,25 @@ _MOST = 3  # faults that a message names
 _PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
 
 
+def json_in(response: Any) -> Any:
+    """The JSON of an answer (of `requests`); raises `ValueError` for what is none, or is nested too deeply."""
+    try:
+        return response.json()
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
+def object_in(response: Any, what: str) -> dict[str, Any]:
+    """The JSON object of an answer; raises `CorruptMetadata`, which begins with `what`, for anything else."""
+    try:
+        found = json_in(response)
+    except ValueError as error:
+        raise CorruptMetadata(f"{what} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise CorruptMetadata(f"{what} is no JSON object: {str(found)[:60]}")
+    return found
+
+
 def unreadable(error: BaseException) -> str | None:
     """What pyiceberg could not read; None for an error that says something else.
 

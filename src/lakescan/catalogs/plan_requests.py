@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakescan.catalogs.answers import object_in
 from lakescan.catalogs.registry import connection_with
 from lakescan.catalogs.rest_session import CANCEL_PLAN, PLAN, PLAN_RESULT, PLAN_TASKS, RestSession, is_rest, message_of
 from lakescan.catalogs.vended import credentials_in, plain_properties, source_for
@@ -109,13 +110,7 @@ class CatalogPlanner:
             raise UnsupportedFeature(f"planning this scan of {self.name} by its catalog", message_of(response))
         if response.status_code != 200:
             raise StorageError(f"{self.name}: the catalog does not plan the scan: {message_of(response)}")
-        try:
-            found = response.json()
-        except ValueError as error:
-            raise CorruptMetadata(f"{self.name}: the catalog's answer about a plan is no JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise CorruptMetadata(f"{self.name}: the catalog's answer about a plan is no object: {str(found)[:60]}")
-        return found
+        return object_in(response, f"{self.name}: the catalog's answer about a plan")
 
     def _without(self, endpoint: str) -> UnsupportedFeature:
         return UnsupportedFeature(

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
-from lakescan.errors import StorageError, UnsupportedFeature
+from lakescan.catalogs.answers import json_in, object_in
+from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 
 TIMEOUT = 60  # seconds
 _SEPARATOR, _DEFAULT_SEPARATOR = "namespace-separator", "%1F"
@@ -120,8 +121,12 @@ class RestSession:
         )
         if response.status_code != 200:
             raise StorageError(f"catalog {self._catalog.name!r} does not say what it has: {message_of(response)}")
-        said = response.json()
-        return Server(frozenset(said.get("endpoints") or _DEFAULT), said.get("idempotency-key-lifetime") is not None)
+        what = f"what catalog {self._catalog.name!r} says that it has"
+        said = object_in(response, what)
+        endpoints = said.get("endpoints") or _DEFAULT
+        if not all(isinstance(each, str) for each in endpoints):
+            raise CorruptMetadata(f"{what} is no list of texts: {str(endpoints)[:60]}")
+        return Server(frozenset(endpoints), said.get("idempotency-key-lifetime") is not None)
 
 
 def keep_credentials(catalog: Any) -> None:
@@ -134,7 +139,7 @@ def keep_credentials(catalog: Any) -> None:
         url, given = response.url.partition("?")[0], None
         if _MARK in response.content:
             with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
-                given = response.json().get("storage-credentials")
+                given = json_in(response).get("storage-credentials")
         if given:
             kept[url] = given
         else:
@@ -179,6 +184,6 @@ def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
 def message_of(response: Any) -> str:
     """What the server says about an error."""
     try:
-        return str(response.json()["error"]["message"])
+        return str(json_in(response)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"status {response.status_code}"

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakescan.catalogs.answers import object_in
 from lakescan.catalogs.registry import connection_with
 from lakescan.catalogs.rest_session import CREDENTIALS, RestSession, credentials_of_table, is_rest, message_of
 from lakescan.catalogs.storage_properties import of_storage
-from lakescan.errors import StorageError
+from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential, Credentials
 
 
@@ -38,13 +39,18 @@ class CatalogCredentials:
             raise StorageError(
                 f"catalog {self.catalog!r} gives no new credentials for {'.'.join(self.table)}: {message_of(response)}"
             )
-        return credentials_in(response.json())
+        return credentials_in(object_in(response, f"what catalog {self.catalog!r} answers for credentials"))
 
 
 def credentials_in(answer: Mapping[str, Any]) -> tuple[Credential, ...]:
-    """The storage credentials in an answer of a server."""
+    """The storage credentials in an answer of a server; raises `CorruptMetadata`, which shows no value, for others."""
     given = answer.get("storage-credentials") or ()
-    return tuple(Credential(str(each["prefix"]), of_storage(each["config"])) for each in given)
+    try:
+        return tuple(Credential(str(each["prefix"]), of_storage(each["config"])) for each in given)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptMetadata(
+            f"the catalog's storage-credentials are not a list of prefix and config: {type(error).__name__}"
+        ) from None
 
 
 def credentials_for(catalog: Any, table: Any) -> Credentials | None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from lakescan.catalogs.answers import json_in
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import InvalidOption, StorageError
 
@@ -99,7 +100,7 @@ class UnityClient:
 
 def _answer(method: str, url: str, response: Any) -> dict[str, Any]:
     try:
-        found = response.json() if response.content else {}
+        found = json_in(response) if response.content else {}
     except ValueError:
         found = None
     status = int(response.status_code)
