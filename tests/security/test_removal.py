@@ -44,8 +44,8 @@ def remove_actions(table: Path, *paths: str) -> None:
     (table / "_delta_log" / f"{1:020d}.json").write_text("".join(json.dumps(each) + "\n" for each in removes))
 
 
-@pytest.mark.parametrize("lite", [False, True])
-def test_vacuum_removes_nothing_that_a_log_names_outside(places: tuple[Path, Path], lite: bool) -> None:
+@pytest.mark.parametrize("how", ["listed", "lite", "inventory"])
+def test_vacuum_removes_nothing_that_a_log_names_outside(places: tuple[Path, Path], how: str) -> None:
     table, victim = places
     (table / "link").symlink_to(victim)
     (table / "file.parquet").symlink_to(victim / "kept.parquet")
@@ -57,7 +57,15 @@ def test_vacuum_removes_nothing_that_a_log_names_outside(places: tuple[Path, Pat
     remove_actions(table, *named)
     old(table.parent)
     opened = lakescan.table(str(table))
-    opened.remove_orphans(dry_run=False, lite=lite)
+    inventory = pa.table(
+        {
+            "path": named,
+            "length": [9] * len(named),
+            "isDir": [False] * len(named),
+            "modificationTime": [int(1000 * (time.time() - MONTH))] * len(named),
+        }
+    )
+    opened.remove_orphans(lite=how == "lite", inventory=inventory if how == "inventory" else None)
     assert sorted(each.name for each in victim.iterdir()) == ["a\nb.parquet", "kept.parquet"]
     assert lakescan.table(str(table)).scan().count() == 2
     assert not (table / "orphan.parquet").exists()
