@@ -13,7 +13,13 @@ demo: setup ## join two tables on Spark and draw the plans; then create a table,
 test: setup ## run all tests
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
 
-fuzz: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
+fuzz: setup ## change inputs of all parsers, guided by coverage: MINUTES=10
+	@scripts/fuzz.sh $(or $(MINUTES),10)
+
+sbom: setup ## write the bill of materials, build/sbom.json (CycloneDX)
+	@scripts/sbom.sh build/sbom.json
+
+fuzz-tables: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
 	@$(PYTHON) -m tests.fuzz $(or $(FUZZ_ARGS),--seed 1 --cases 3000)
 
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
@@ -51,4 +57,4 @@ bench-quick: setup ## a minute of in-process work against its rivals; fails wher
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean
+.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean

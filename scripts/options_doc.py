@@ -127,9 +127,9 @@ def keywords() -> str:
     classes = {
         ("ReadKeywords", "TypedDict", "Options of a read or a stream."): set(reads) - {*opening, "where"},
         ("ScanKeywords", "ReadKeywords", "Options of a scan."): {"where"},
-        ("TableKeywords", "ScanKeywords", "Options of `lakescan.table`."): {"cache_folder"},
+        ("TableKeywords", "ScanKeywords", "Options of `lakescan.table`."): {"cache_folder", "allowed_locations"},
         ("OpenKeywords", "TableKeywords", "Arguments and options of `lakescan.table`."): {*opening}
-        - {"path", "cache_folder"},
+        - {"path", "cache_folder", "allowed_locations"},
     }
     lines = [_MODULE]
     for head, members in classes.items():

@@ -8,6 +8,11 @@ out=build/wheel
 rm -rf "$out"
 mkdir -p "$out"
 "$uv" build --quiet --wheel --out-dir "$out/dist"
+
+# The same bytes each time, from sources of another age, too.
+cp -r pyproject.toml README.md LICENSE src "$out/" && find "$out/src" -type f -exec touch -d 2001-02-03 {} +
+"$uv" build --quiet --wheel --out-dir "$PWD/$out/again" "$out"
+cmp "$out"/dist/lakescan-*.whl "$out"/again/lakescan-*.whl
 wheel="$(ls "$PWD/$out"/dist/lakescan-*.whl)"
 
 install() { # install NAME REQUIREMENT...

@@ -136,6 +136,13 @@ class StorageError(LakescanError, OSError):
     """Storage is unreachable or denies access; the message has the location and the filesystem's error."""
 
 
+class LocationRefused(StorageError):
+    """A table's metadata leads where a table must not: to local files, a host of credentials, beyond what is allowed.
+
+    The message says which; the option `allowed-locations` and `relocate` say what is allowed.
+    """
+
+
 class CommitStateUnknown(StorageError):
     """The response to a commit was lost and the table does not show the commit (yet); the written files are kept.
 

@@ -17,6 +17,7 @@ from lakescan.options.keywords import TableKeywords
 from lakescan.options.read import ReadOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
+from lakescan.storage.allowed import AllowedLocations
 from lakescan.time_travel import check_one_state
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import FORMATS, format_named
@@ -92,6 +93,7 @@ def open_table(
         io_properties,
         credentials=None if found is None else found.credentials,
         vended=None if found is None else found.vended,
+        allowed=AllowedLocations(location) if found is None else found.allowed(options.allowed_locations),
     )
     wanted = None if options.format is None else format_named(options.format)
     options = options.without(("path", "format", "storage-options", "relocate"))
@@ -108,6 +110,7 @@ def _by_path(location: str, wanted: Format | None, storage: Storage, options: Re
         chosen, path = _detect(location, storage, options)
     else:
         chosen, path = wanted, wanted.at(location, storage, options)
+    storage.allowed = storage.allowed.at(path.location, options.allowed_locations)
     options.check_format(chosen.name)
     if path.selector is not None:
         check_one_state(location, options)

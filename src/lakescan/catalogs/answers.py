@@ -14,6 +14,14 @@ _MOST = 3  # faults that a message names
 _PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
 
 
+def json_in(response: Any) -> Any:
+    """The JSON of an answer (of `requests`); raises `ValueError` for what is none, or is nested too deeply."""
+    try:
+        return response.json()
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
 def unreadable(error: BaseException) -> str | None:
     """What pyiceberg could not read; None for an error that says something else.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from lakescan.catalogs.answers import unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
-from lakescan.catalogs.registry import connection, is_known, key_manager_name, refusal
+from lakescan.catalogs.registry import allowed_locations, connection, is_known, key_manager_name, refusal
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
@@ -32,6 +32,7 @@ from lakescan.errors import (
 )
 from lakescan.iceberg.scan.server_plan import PlanningServer
 from lakescan.storage import Storage
+from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Credentials
 from lakescan.storage.faults import told
 from lakescan.storage.vended import Vended
@@ -44,8 +45,9 @@ class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
     `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews;
-    a Unity Catalog does both by `vended`. `key_manager` is the name of the catalog's. `planning` is how the catalog's
-    server plans scans of it; None for a catalog that is not of type rest.
+    a Unity Catalog does both by `vended`. `allowed_locations` are those that the reader gives the catalog.
+    `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
+    catalog that is not of type rest.
     """
 
     format: str
@@ -55,6 +57,13 @@ class FoundTable:
     credentials: Credentials | None = None
     planning: ServerPlanning | None = None
     vended: Vended | None = None
+    allowed_locations: tuple[str, ...] | None = None
+
+    def allowed(self, more: Sequence[str] | None = None) -> AllowedLocations:
+        """What the table may lead to: the catalog's property `allowed-locations`, and what `more` names."""
+        given = [each for each in (self.allowed_locations, more) if each is not None]
+        prefixes = [prefix for each in given for prefix in each] if given else None
+        return AllowedLocations().at(self.location, prefixes, is_named=False)
 
     def storage(self) -> Storage:
         """Access to its files."""
@@ -63,6 +72,7 @@ class FoundTable:
             key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
             credentials=self.credentials,
             vended=self.vended,
+            allowed=self.allowed(),
         )
 
 
@@ -101,17 +111,18 @@ def find(identifier: Identifier) -> FoundTable:
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     catalog: Any = connection(identifier.catalog)
+    allowed = allowed_locations(identifier.catalog)
     with translated(identifier):
         if isinstance(catalog, UnityCatalog):
             found = catalog.find(identifier)
-            return FoundTable("delta", found.location, vended=found)
+            return FoundTable("delta", found.location, vended=found, allowed_locations=allowed)
         try:
             table: Any = catalog.load_table(identifier.within)
         except (NoSuchTableError, NoSuchPropertyException) as error:  # Glue: a table without a type, as Spark's
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
                 raise NoSuchTableError(str(error)) from error
-            return FoundTable("delta", location, of_storage(catalog.properties))
+            return FoundTable("delta", location, of_storage(catalog.properties), allowed_locations=allowed)
         if not table.metadata_location:
             raise CorruptMetadata(f"catalog {identifier.catalog!r} says no 'metadata-location' of {identifier}")
     return FoundTable(
@@ -121,6 +132,7 @@ def find(identifier: Identifier) -> FoundTable:
         key_manager_name(identifier.catalog),
         credentials_for(getattr(catalog, "collects_for", catalog), table),
         ServerPlanning.of(catalog, table),
+        allowed_locations=allowed,
     )
 
 

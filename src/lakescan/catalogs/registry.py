@@ -31,6 +31,7 @@ _GIVEN: dict[str, dict[str, str]] = {}
 # By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
 KEY_MANAGER = "key-manager"
+ALLOWED = "allowed-locations"
 _LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
 _NUMBERS = count(1)  # of transactions
 _WITHDRAWN: set[str] = set()  # names of transactions that have ended
@@ -61,13 +62,27 @@ def key_manager_name(name: str) -> str | None:
     It is code to run, so it counts only where this user says it, here or in pyiceberg's configuration: a server may
     answer with any properties.
     """
+    return _of_user(name, KEY_MANAGER)
+
+
+def allowed_locations(name: str) -> tuple[str, ...] | None:
+    """The prefixes that tables of a catalog may lead to, its property `allowed-locations`; None if it has none.
+
+    A limit on what the server says: it counts only where this user says it, as `key-manager` does.
+    """
+    found = _of_user(name, ALLOWED)
+    return None if found is None else tuple(each.strip() for each in found.split(",") if each.strip())
+
+
+def _of_user(name: str, wanted: str) -> str | None:
+    """A property of a catalog that this user gives, here or in pyiceberg's configuration."""
     if name in _GIVEN:
-        return _GIVEN[name].get(KEY_MANAGER)
+        return _GIVEN[name].get(wanted)
     try:
         from pyiceberg.utils.config import Config
     except ImportError:
         return None
-    found = (Config().get_catalog_config(name) or {}).get(KEY_MANAGER)
+    found = (Config().get_catalog_config(name) or {}).get(wanted)
     return None if found is None else str(found)
 
 

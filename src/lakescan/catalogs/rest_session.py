@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
+from lakescan.catalogs.answers import json_in
 from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 
 TIMEOUT = 60  # seconds
@@ -137,7 +138,7 @@ def keep_credentials(catalog: Any) -> None:
         url, given = response.url.partition("?")[0], None
         if _MARK in response.content:
             with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
-                given = response.json().get("storage-credentials")
+                given = json_in(response).get("storage-credentials")
         if given:
             kept[url] = given
         else:
@@ -182,7 +183,7 @@ def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
 def object_in(response: Any) -> dict[str, Any]:
     """The JSON object in an answer; raises `CorruptMetadata` for what is none."""
     try:
-        found = response.json()
+        found = json_in(response)
     except ValueError as error:
         raise CorruptMetadata(f"{_asked_by(response)}: the answer is no JSON: {error}") from error
     if not isinstance(found, dict):
@@ -198,6 +199,6 @@ def _asked_by(response: Any) -> str:
 def message_of(response: Any) -> str:
     """What the server says about an error."""
     try:
-        return str(response.json()["error"]["message"])
+        return str(json_in(response)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"status {response.status_code}"

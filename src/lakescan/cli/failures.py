@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rich.console import Console
 from rich.text import Text
 
+from lakescan.cli.terminal import TerminalConsole
 from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError
 
 EXIT_CODES = {
@@ -57,7 +57,7 @@ def print_error(error: BaseException) -> None:
     """Print the error as one line; as several, if they underline a place in SQL."""
     places = isinstance(error, LakescanError) and "\n" in str(error)
     text = str(error) if places else in_shell_words(" ".join(str(error).split()))
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = TerminalConsole(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble((type(error).__name__, "red"), f": {text}"))
 
 

@@ -10,13 +10,14 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.cli.settings import wants_json
+from lakescan.cli.terminal import TerminalConsole, harmless_json
 
-console = Console(markup=False, emoji=False, highlight=False)
+console = TerminalConsole(markup=False, emoji=False, highlight=False)
 
 
 def print_result(result: Any) -> None:
@@ -30,7 +31,7 @@ def print_result(result: Any) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
-    console.file.write(json.dumps(value, default=_plain, ensure_ascii=False) + "\n")
+    console.file.write(harmless_json(json.dumps(value, default=_plain, ensure_ascii=False)) + "\n")
 
 
 def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:

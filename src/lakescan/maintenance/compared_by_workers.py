@@ -26,8 +26,8 @@ from lakescan.maintenance.folder_search import FolderSearch, Found, folders_to_l
 from lakescan.maintenance.linked_files import chunks_of, not_linked
 from lakescan.maintenance.listing import Listing
 from lakescan.storage import FileEntry, Storage
-from lakescan.storage.locations import below, is_in, normal
-from lakescan.storage.removal import comparison_keys, unnamed_by_name
+from lakescan.storage.locations import is_in, normal
+from lakescan.storage.removal import comparison_keys, in_folders, unnamed_by_name
 from lakescan.transaction.base import ClaimingPart, FileRules, FilesPart, Known, NamedPart, Target
 
 _LOG = logging.getLogger("lakescan")
@@ -107,6 +107,7 @@ class OfSnapshots:
 
     part: FilesPart
     owned: tuple[str, ...]
+    storage: Storage
 
     @property
     def count(self) -> int:
@@ -116,7 +117,7 @@ class OfSnapshots:
     def rows(self) -> Iterator[pa.Table]:
         """They have kinds, and no sizes."""
         for everything in self.part.files():
-            files = everything.filter(below(everything["path"], self.owned))
+            files = everything.filter(in_folders(self.storage, everything["path"], self.owned))
             yield _rows(files["path"], kind=files["kind"])
 
 
@@ -245,6 +246,7 @@ def among_listed(
     listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names, rules.shown)
     metadata = listing.metadata_files(files)
     shared = shared_metadata(rules, metadata, storage)
+    files = files.filter(in_folders(storage, files["location"], [rules.location]))
     found = InTable(listing.candidates(files, cutoff, listing.other_tables(files), shared))
     return unnamed_by_workers(target, [found], cutoff, metadata, executor)
 

@@ -40,7 +40,7 @@ def expire_with_files(
     others = [each for part in listed(storage, rules.clock_folder) for each in listing.metadata_files(part)]
 
     def remove(exchange: ExchangingExecutor) -> pa.Table:
-        candidates = [OfSnapshots(each, tuple(rules.owned)) for each in target.parts_of(result.snapshots)]
+        candidates = [OfSnapshots(each, tuple(rules.owned), storage) for each in target.parts_of(result.snapshots)]
         return remove_by_workers(storage, unnamed_by_workers(target, candidates, now, others, exchange), exchange)
 
     return result, Counter(exchanging(executor, remove)["kind"].to_pylist())

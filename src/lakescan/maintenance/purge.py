@@ -14,8 +14,7 @@ from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.options.write import WriteOptions
-from lakescan.storage.locations import below
-from lakescan.storage.removal import remove_unnamed, unnamed
+from lakescan.storage.removal import in_folders, remove_unnamed, unnamed
 from lakescan.transaction.iceberg import IcebergTarget
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
                     "Drop one of the names without purging.",
                 )
         paths = pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in named_files(target.opened)]))
-        is_own = below(paths, metadata.own_folders)
+        is_own = in_folders(target.storage, paths, metadata.own_folders)
         files, foreign = paths.filter(is_own).to_pylist(), paths.filter(pc.invert(is_own))
         # Reads the other tables once before the drop, so that one that cannot be read prevents it.
         unnamed(target.storage, files, named_by(neighbours, target.storage))

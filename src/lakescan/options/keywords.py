@@ -208,6 +208,9 @@ class ScanKeywords(ReadKeywords, total=False):
 class TableKeywords(ScanKeywords, total=False):
     """Options of `lakescan.table`."""
 
+    allowed_locations: Sequence[str] | str
+    """The only prefixes of locations that the table may lead to, beside its own folder. By default: all but local files
+    of a table in a remote store, and hosts that hand out credentials."""
     cache_folder: str
     """Where decoded metadata is cached for other processes. Takes a local folder. By default: in memory only."""
 

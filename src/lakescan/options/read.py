@@ -416,6 +416,13 @@ class ReadOptions(OptionSet):
         "Old location prefixes, and what they are now, for a table whose files were moved or copied.",
         OPENING,
     )
+    allowed_locations: tuple[str, ...] | None = option(
+        "allowed-locations",
+        names.described("prefixes"),
+        "The only prefixes of locations that the table may lead to, beside its own folder.",
+        OPENING,
+        unset="all but local files of a table in a remote store, and hosts that hand out credentials",
+    )
     key_manager: str | None = option(
         "key-manager",
         any_text.described("package.module:attribute"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -262,8 +265,24 @@ def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
 
 
 def _new_folder() -> str:
-    """A place for what DuckDB does not keep in memory, which it makes when it needs it, and removes at the end."""
-    return os.path.join(tempfile.gettempdir(), f"lakescan-{uuid.uuid4().hex}")
+    """A place for what DuckDB does not keep in memory, which it makes when it needs it, and removes at the end.
+
+    It is in a folder that nobody else may enter: DuckDB's own are open to all users of the machine.
+    """
+    return os.path.join(_private_folder(os.getpid()), uuid.uuid4().hex)
+
+
+@cache
+def _private_folder(process: int) -> str:
+    """This process's folder, removed when it ends; a forked process has its own."""
+    folder = tempfile.mkdtemp(prefix="lakescan-")
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 class _Run:

@@ -22,6 +22,7 @@ from lakescan import limits
 from lakescan.encryption import KeyManager
 from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
+from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Credential, Credentials, CredentialSource, check_not_signed_remotely
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, account_of
@@ -60,7 +61,8 @@ class Storage:
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
     creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
     of the first location. `credentials` are those that the catalog hands out for a while, which come before the
-    properties; `vended` renews properties that a Unity Catalog issues. Raises `InvalidOption` for unknown options.
+    properties; `vended` renews properties that a Unity Catalog issues. `allowed` says which locations it reaches: every
+    other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -71,6 +73,7 @@ class Storage:
     azure_account: str | None = None
     credentials: Credentials | None = None
     vended: Vended | None = field(default=None, repr=False)
+    allowed: AllowedLocations = field(default_factory=AllowedLocations)
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -94,6 +97,7 @@ class Storage:
             other.azure_account,
             other.credentials,
             other.vended,
+            other.allowed,
         )
         made._filesystems = other._filesystems
         return made
@@ -107,6 +111,7 @@ class Storage:
             "azure_account": self.azure_account,
             "credentials": self.credentials,
             "vended": self.vended,
+            "allowed": self.allowed,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -115,10 +120,12 @@ class Storage:
     @property
     def identity(self) -> Hashable:
         """A key for caches: storages with the same identity read the same bytes at the same location."""
+        # What a table may not read must not come from the cache of one that may.
+        limits = tuple(sorted(self.relocate.items())), self.allowed.prefixes
         if self.vended is not None:
-            return self.vended.identity, repr(sorted(self.options.items())), tuple(sorted(self.relocate.items()))
+            return self.vended.identity, repr(sorted(self.options.items())), limits
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
-        return repr(settings), tuple(sorted(self.relocate.items()))
+        return repr(settings), limits
 
     @property
     def has_secrets(self) -> bool:
@@ -142,6 +149,7 @@ class Storage:
             self.cache_folder,
             azure_account=self.azure_account,
             vended=writing,
+            allowed=self.allowed,
         )
 
     def _renew(self) -> None:
@@ -188,16 +196,22 @@ class Storage:
         """Replace the longest matching prefix of `relocate` in a location.
 
         A prefix without a scheme also matches the path part of a location that has one. If no prefix matches the
-        location as written, its normal form is tried (`locations.normalize`).
+        location as written, its normal form is tried (`locations.normalize`). Raises `LocationRefused` for a location
+        that the table must not lead to.
         """
         if not self.relocate:
+            self.allowed.check(location)
             return location
         path = split_location(location)[2]
         for old in sorted(self.relocate, key=len, reverse=True):
             for candidate in (location, path):
                 if candidate == old or candidate.startswith(old + "/"):
-                    return self.relocate[old] + candidate[len(old) :]
-        return self.places().moved(location)
+                    moved = self.relocate[old] + candidate[len(old) :]
+                    self.allowed.check_moved(moved, self.relocate[old])
+                    return moved
+        if (moved := self.places().moved(location)) == location:
+            self.allowed.check(location)
+        return moved
 
     def places(self, home: str | None = None) -> Places:
         """Compares the locations of a table by place; `home` is the table location in its metadata."""

@@ -14,9 +14,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import as_array
 from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
 from lakescan.storage import Storage
-from lakescan.storage.locations import split_location, without_root
+from lakescan.storage.locations import below, split_location, without_root
 
 _LOG = logging.getLogger("lakescan")
 _MANY = 1 << 20  # locations compared at once
@@ -62,6 +63,30 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
     others = [_Spelled(storage, each) for each in _together(named)]
     left: list[str] = mine.filter(_unnamed(_Spelled(storage, mine), others)).to_pylist()
     return _other_files_than(storage, left, others) if left else []
+
+
+def in_folders(storage: Storage, locations: pa.Array | pa.ChunkedArray, folders: Sequence[str]) -> pa.Array:
+    """The mask of locations below one of the folders, without those to which a link in the folders leads elsewhere.
+
+    One Python step for each local folder that has any of them.
+    """
+    inside = below(locations, folders)
+    if not pc.any(inside).as_py():
+        return inside
+    parents = pc.replace_substring_regex(as_array(locations), r"(?s)/[^/]*$", "").dictionary_encode()
+    roots = [each for each in (_real(storage, folder) for folder in folders) if each is not None]
+    own = [_is_really_in(_real(storage, each), roots) for each in parents.dictionary.to_pylist()]
+    return pc.and_(inside, pa.array(own, pa.bool_()).take(parents.indices))
+
+
+def _real(storage: Storage, folder: str) -> str | None:
+    """The path of a local folder once all links are followed; None for another one."""
+    scheme, _, path = split_location(storage.relocated(folder))
+    return os.path.realpath(path) if scheme == "file" else None
+
+
+def _is_really_in(path: str | None, roots: Sequence[str]) -> bool:
+    return path is None or any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def unnamed_by_name(storage: Storage, locations: pa.Array, named: Named) -> pa.Array:

@@ -56,6 +56,7 @@ def existing_target(
     if found is None:
         return None
     options.check_format(found.name)
+    storage.allowed = storage.allowed.at(path, None)
     target = found.open_target(path, None, options, storage)
     _check_format(path, found, wanted)
     return target

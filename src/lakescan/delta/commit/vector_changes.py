@@ -154,6 +154,6 @@ def _widened(text: str | None, records: int) -> str:
 def _parsed(text: str | None) -> Mapping[str, Any]:
     try:
         node = json.loads(text or "{}", parse_float=Decimal)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return node if isinstance(node, dict) else {}

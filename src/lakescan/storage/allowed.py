@@ -1,0 +1,108 @@
+"""Which locations a table may lead to: its metadata is written by others, and read with the reader's rights.
+
+By default a table that was opened in a remote store leads to no local file, and no table leads to a host that hands out
+the credentials of a machine. With `allowed-locations`, only what the reader has named is reached. A location that
+`relocate` moves is the reader's own choice, as far as it stays below the new prefix. docs/security.md says why.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakescan.errors import LocationRefused
+from lakescan.storage.faults import shown
+from lakescan.storage.locations import ALIASES, is_in, normal, split_location
+
+# Stores whose locations begin with the name of a bucket: no part of a location is the address of a host.
+_BUCKETS = ("s3://", "s3a://", "s3n://", "gs://", "gcs://")
+_METADATA_HOSTS = ("metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal")
+_METADATA_ADDRESSES = tuple(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "192.0.0.192")))
+
+
+@dataclass(frozen=True)
+class AllowedLocations:
+    """What a table may lead to; `home` is where it was opened, None where that is not known yet.
+
+    `prefixes` are those of the option `allowed-locations`; None without it.
+    """
+
+    home: str | None = None
+    prefixes: tuple[str, ...] | None = None
+
+    def at(self, home: str, prefixes: Sequence[str] | None, *, is_named: bool = True) -> AllowedLocations:
+        """These for a table opened at `home`, a place that the reader has named, or else its catalog."""
+        if prefixes is None:
+            return AllowedLocations(home, None)
+        return AllowedLocations(home, (*prefixes, *([_folder_of(home)] if is_named else [])))
+
+    def check(self, location: str) -> None:
+        """Raise `LocationRefused` for a location that the table must not lead to."""
+        if self.prefixes is not None:
+            if not any(_is_below(location, each) for each in self.prefixes):
+                raise LocationRefused(
+                    f"{shown(location)} is not below the table's folder or one of allowed-locations "
+                    f"({', '.join(map(shown, self.prefixes)) or 'none'}): nothing was read from there. If the table "
+                    "is to be trusted, add its prefix."
+                )
+            return
+        if self.home is None or location.startswith(_BUCKETS):
+            return
+        scheme, authority, _ = split_location(location)
+        if scheme == "file":
+            if split_location(self.home)[0] != "file":
+                raise LocationRefused(
+                    f"the table at {shown(self.home)} names a local file, {shown(location)}: a table in a remote store "
+                    "must not lead to files of this machine. If its files were copied here, pass relocate={old_prefix: "
+                    "new_prefix}."
+                )
+        elif _hands_out_credentials(authority):
+            raise LocationRefused(
+                f"{shown(location)} is on a host that hands out credentials of this machine: no table may lead there"
+            )
+
+    def check_moved(self, location: str, prefix: str) -> None:
+        """Raise `LocationRefused` for a location that `relocate` has moved, and that climbs out of the new prefix."""
+        if ".." in location and not is_in(normal(location), normal(prefix)) and normal(location) != normal(prefix):
+            raise LocationRefused(
+                f"{shown(location)} is not below {shown(prefix)}, to which relocate has moved it: its path climbs out"
+            )
+
+
+def _folder_of(home: str) -> str:
+    """The folder of a table that was opened by its folder or by an Iceberg metadata file."""
+    if not home.endswith(".json"):
+        return home
+    return home.rpartition("/")[0].removesuffix("/metadata") or "/"
+
+
+def _is_below(location: str, prefix: str) -> bool:
+    """Whether a location is a prefix, or below it; of local files also once all links are followed."""
+    scheme, authority, path = split_location(location)
+    its_scheme, its_authority, its_path = split_location(prefix)
+    if ALIASES.get(scheme, scheme) != ALIASES.get(its_scheme, its_scheme):
+        return False
+    if scheme == "file":
+        return authority in ("", "localhost") and _is_in(os.path.realpath(path), os.path.realpath(its_path))
+    if authority == its_authority and path.startswith(its_path.rstrip("/") + "/") and "/." not in path:
+        return True  # the usual case, without Arrow
+    return _is_in(normal(location), normal(prefix))
+
+
+def _is_in(place: str, folder: str) -> bool:
+    return place == folder or is_in(place, folder)
+
+
+def _hands_out_credentials(authority: str) -> bool:
+    host = authority.rpartition("@")[2].lower()
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if host.rstrip(".") in _METADATA_HOSTS:
+        return True
+    try:
+        address = ipaddress.ip_address(int(host, 0) if host.isalnum() and host[:1].isdigit() else host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return mapped.is_link_local or mapped in _METADATA_ADDRESSES

@@ -1,0 +1,27 @@
+"""What the guided fuzz has found stays mended: each input gives an answer, or an error of lakescan's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.guided.targets import TARGETS, failure
+
+FOUND = Path(__file__).parent / "corpus"
+INPUTS = sorted(path for path in FOUND.glob("*/*") if path.is_file())
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_an_input_that_was_found_gives_an_answer_or_an_error_of_ours(path: Path) -> None:
+    assert failure(TARGETS[path.parent.name], path.read_bytes()) is None
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_reacts_to_what_it_begins_with_and_to_nothing(name: str) -> None:
+    for data in (*TARGETS[name].seeds(), b"", b"\xff" * 9, b"{}", b"[" * 20_000):
+        assert failure(TARGETS[name], data) is None, data[:60]
+
+
+def test_every_found_input_is_small_and_of_a_target() -> None:
+    assert [p for p in INPUTS if p.parent.name not in TARGETS or p.stat().st_size > 20_000] == []

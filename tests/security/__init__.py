@@ -1,0 +1,1 @@
+"""What docs/security.md claims, shown on hostile tables."""

@@ -1,0 +1,175 @@
+"""A table's metadata is written by others: it leads to no place that a table must not lead to."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakescan
+from lakescan.errors import LocationRefused
+from lakescan.storage import Storage
+from lakescan.storage.allowed import AllowedLocations
+from tests.fuzz.tables import SAMPLES
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
+
+REMOTE = AllowedLocations("s3://lake/t")
+LOCAL = AllowedLocations("/lake/t")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> tuple[Path, Path]:
+    """A local Delta table, and a file outside that its last commit names by an absolute path."""
+    table, secret = tmp_path / "table", tmp_path / "other" / "secret.parquet"
+    next(each for each in SAMPLES if each.name == "delta-log").make(table)
+    secret.parent.mkdir()
+    pq.write_table(pa.table({"n": pa.array([42], pa.int64())}), secret)
+    add_file(table, secret.as_uri(), secret.stat().st_size)
+    return table, secret
+
+
+def add_file(table: Path, path: str, size: int) -> None:
+    log = table / "_delta_log"
+    add = {"path": path, "partitionValues": {"p": "x"}, "size": size, "modificationTime": 1, "dataChange": True}
+    version = len(list(log.glob("*.json")))
+    (log / f"{version:020d}.json").write_text(json.dumps({"add": add}) + "\n")
+
+
+@pytest.mark.parametrize("local", ["file:///etc/passwd", "/etc/passwd", "file:/etc/passwd", "etc/passwd", "FILE:/x"])
+def test_a_table_in_a_remote_store_leads_to_no_local_file(local: str) -> None:
+    for home in ("s3://lake/t", "gs://lake/t", "abfss://c@a.dfs.core.windows.net/t", "hdfs://name/t"):
+        with pytest.raises(LocationRefused, match="local file"):
+            Storage(allowed=AllowedLocations(home)).resolve(local)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "169.254.169.254:80",
+        "user@169.254.169.254",
+        "2852039166",
+        "0xA9FEA9FE",
+        "[::ffff:169.254.169.254]",
+        "[fd00:ec2::254]:80",
+        "[fe80::1]",
+        "metadata.google.internal",
+        "METADATA.google.internal.",
+        "100.100.100.200",
+    ],
+)
+@pytest.mark.parametrize("allowed", [REMOTE, LOCAL])
+def test_no_table_leads_to_a_host_that_hands_out_credentials(host: str, allowed: AllowedLocations) -> None:
+    for scheme in ("hdfs", "abfss", "http"):
+        with pytest.raises(LocationRefused, match="credentials"):
+            Storage(allowed=allowed).relocated(f"{scheme}://{host}/latest/meta-data")
+
+
+@pytest.mark.parametrize("other", ["s3://other/f", "s3a://lake/x", "gs://b/f", "abfss://c@b.dfs.core.windows.net/f"])
+def test_files_that_were_added_from_other_buckets_are_reached(other: str) -> None:
+    assert Storage(allowed=REMOTE).relocated(other) == other
+    assert Storage(allowed=LOCAL).relocated("file:///elsewhere/f") == "file:///elsewhere/f"
+
+
+def test_what_the_reader_relocates_is_reached_but_nothing_above_it() -> None:
+    storage = Storage(relocate={"s3://old": "/mnt/copy"}, allowed=REMOTE)
+    assert storage.relocated("s3://old/t/f") == "/mnt/copy/t/f"
+    assert storage.relocated("s3://old/t/../f") == "/mnt/copy/t/../f"
+    for climbing in ("s3://old/../../etc/passwd", "s3://old/t/../../../etc/passwd", "s3://old/../copy2/f"):
+        with pytest.raises(LocationRefused, match="climbs out"):
+            storage.relocated(climbing)
+
+
+def test_with_allowed_locations_a_table_leads_to_these_and_its_own_folder_alone() -> None:
+    allowed = AllowedLocations().at("s3://lake/t", ["s3://shared/in/"])
+    for reached in ("s3://lake/t", "s3a://lake/t/data/f", "s3://shared/in/f", "s3://lake/t/x/../f"):
+        allowed.check(reached)
+    refused = ("s3://lake/t2/f", "s3://lake/t/../u/f", "s3://shared/f", "s3://shared/in/../f", "s3://other/t/f", "/t/f")
+    for each in (*refused, "gs://lake/t/f", "s3://lake/t/./../../x", "file:///lake/t/f"):
+        with pytest.raises(LocationRefused, match="allowed-locations"):
+            allowed.check(each)
+
+
+def test_a_table_of_a_metadata_file_has_the_folder_above_it() -> None:
+    allowed = AllowedLocations().at("s3://lake/t/metadata/v1.metadata.json", [])
+    allowed.check("s3://lake/t/data/f")
+    with pytest.raises(LocationRefused):
+        allowed.check("s3://lake/u/data/f")
+
+
+def test_links_lead_out_of_no_allowed_folder(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "t/link").symlink_to(tmp_path / "secret")
+    with pytest.raises(LocationRefused):
+        AllowedLocations(None, (str(tmp_path / "t"),)).check(str(tmp_path / "t/link"))
+
+
+def test_the_limits_go_with_a_storage_to_workers_and_to_writers() -> None:
+    storage = Storage(allowed=AllowedLocations().at("s3://lake/t", []))
+    for each in (pickle.loads(pickle.dumps(storage)), Storage.of(storage), storage.for_writing()):
+        with pytest.raises(LocationRefused):
+            each.open("s3://other/f").__enter__()
+
+
+def test_a_table_with_limits_takes_nothing_from_the_cache_of_one_without(hostile: tuple[Path, Path]) -> None:
+    table, secret = hostile
+    assert 42 in lakescan.table(str(table)).scan().to_arrow()["n"].to_pylist()
+    with pytest.raises(LocationRefused, match=r"secret\.parquet"):
+        lakescan.table(str(table), allowed_locations=[]).scan().to_arrow()
+    limited = lakescan.table(str(table), allowed_locations=[str(secret.parent)])
+    assert 42 in limited.scan().to_arrow()["n"].to_pylist()
+
+
+def test_every_engine_of_this_process_obeys(hostile: tuple[Path, Path]) -> None:
+    table = lakescan.table(str(hostile[0]), allowed_locations=[])
+    for read in (
+        lambda: table.scan().count() if table.scan().where("n = 42").to_arrow() else None,
+        lambda: table.scan().to_pandas(),
+        lambda: table.scan().to_polars(),
+        lambda: lakescan.sql("SELECT sum(n) FROM t", t=table).to_arrow(),
+        lambda: list(table.scan().to_batches()),
+    ):
+        with pytest.raises(LocationRefused):
+            read()
+
+
+def test_a_table_in_s3_that_names_a_local_file_is_refused_as_a_whole(hostile: tuple[Path, Path]) -> None:
+    import boto3
+
+    table, _ = hostile
+    with s3_server("lake") as endpoint:
+        client = boto3.client(
+            "s3", endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name=REGION
+        )
+        for file in table.rglob("*"):
+            if file.is_file():
+                client.upload_file(str(file), "lake", f"t/{file.relative_to(table)}")
+        settings = {
+            "s3.endpoint": endpoint, "s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION,
+        }  # fmt: skip
+        opened = lakescan.table("s3://lake/t", storage_options=settings)
+        with pytest.raises(LocationRefused, match="local file"):
+            opened.scan().to_arrow()
+        assert opened.scan().as_of(version=4).to_arrow().num_rows == 86
+
+
+@pytest.mark.parametrize("catalog_says", [None, "s3://lake"])
+def test_what_a_catalog_may_name_is_its_property_of_the_reader(catalog_says: str | None) -> None:
+    from lakescan.catalogs.lookup import FoundTable
+
+    given = None if catalog_says is None else (catalog_says,)
+    found = FoundTable("iceberg", "s3://lake/t/metadata/1.metadata.json", allowed_locations=given)
+    storage = found.storage()
+    storage.relocated("s3://lake/t/f")
+    if given is None:
+        storage.relocated("s3://other/f")
+    else:
+        with pytest.raises(LocationRefused):
+            storage.relocated("s3://other/f")
+    with pytest.raises(LocationRefused):
+        storage.relocated("/etc/passwd")

@@ -1,0 +1,116 @@
+"""What a table says is shown, and neither obeyed by a terminal nor run by a browser; no secret is in it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.cli.output import print_json
+from lakescan.cli.terminal import TerminalConsole, harmless, harmless_json
+from lakescan.storage import Storage
+from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.credentials import Credential, Credentials
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+SECRET = "s3cr3t-k3y-of-the-reader"
+SEQUENCES = [
+    "\x1b[2J\x1b]0;title\x07",
+    "\x9b31m",
+    "\r\x1b[Aoverwritten",
+    "\x1b]52;c;aGk=\x07",
+    "\u202egnp.exe",
+    "\x00\x7f",
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakescan.Table:
+    rows = pa.table({HOSTILE: pa.array([HOSTILE, "b"])})
+    path = str(tmp_path / "<b onclick=alert(3)>")
+    lakescan.save(rows, path, format="delta")
+    return lakescan.table(path)
+
+
+def tags(html: str) -> bool:
+    """Whether markup of the table came through."""
+    return any(each in html for each in ("<script>alert", "<img src=x", "<b onclick"))
+
+
+def test_pages_of_a_table_hold_its_names_and_values_as_text(table: lakescan.Table) -> None:
+    scan = table.scan().where(f"`{HOSTILE}` = '{HOSTILE}'".replace("''", "'"))
+    pages = [table._repr_html_(), table.health()._repr_html_(), scan.plan()._repr_html_(), scan._repr_html_()]
+    pages.append(lakescan.sql("SELECT * FROM t", t=table)._repr_html_())
+    assert [page for page in pages if tags(page)] == []
+    assert all("&lt;" in page for page in pages)
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_a_terminal_gets_no_sequence_of_a_table(sequence: str) -> None:
+    out = io.StringIO()
+    console = TerminalConsole(file=out, markup=False, emoji=False, highlight=False, width=200)
+    console.print(f"a name {sequence} of a table")
+    console.print(sequence, soft_wrap=True)
+    assert not set(out.getvalue()) & set(sequence) - set(
+        "[]0123456789;,=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ."
+    )
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_json_lines_hold_the_same_value_without_control_characters(sequence: str) -> None:
+    text = harmless_json(json.dumps({"name": sequence}, ensure_ascii=False))
+    assert json.loads(text) == {"name": sequence}
+    assert harmless(text) == text
+
+
+def test_names_of_all_scripts_are_shown_as_they_are() -> None:
+    text = "Bücher, 本, كتاب\n\tдва 🙂"
+    assert harmless(text) == text
+
+
+def test_the_json_of_commands_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": "\x9b31m"})
+    assert "\x9b" not in capsys.readouterr().out
+
+
+def test_no_text_of_a_storage_has_its_secrets() -> None:
+    storage = Storage(
+        {"s3.access-key-id": "id", "s3.secret-access-key": SECRET},
+        io_properties={"s3.session-token": SECRET},
+        credentials=Credentials([Credential("s3://a", {"s3.session-token": SECRET})]),
+        allowed=AllowedLocations("s3://a"),
+    )
+    texts = [repr(storage), str(storage), repr(storage.settings), repr(storage.credentials), repr(storage.all_options)]
+    assert [text for text in texts if SECRET in text] == []
+
+
+def test_errors_of_storage_options_do_not_repeat_their_values() -> None:
+    for options in ({"s3.secret-access-key": SECRET, "aws_secret_access_key": SECRET + "2"}, {"no-such": SECRET}):
+        with pytest.raises(lakescan.InvalidOption) as refused:
+            Storage(options)
+        assert SECRET not in str(refused.value)
+
+
+def test_neither_the_plan_nor_the_metadata_of_a_table_has_the_secrets(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    lakescan.save(pa.table({"a": [1]}), path, format="delta", storage_options={"s3.secret-access-key": SECRET})
+    table = lakescan.table(path, storage_options={"s3.secret-access-key": SECRET})
+    plan = table.scan().plan()
+    texts = [repr(table), str(plan), repr(plan), plan._repr_html_(), table.scan().explain(), repr(table.scan())]
+    texts += [file.read_text("latin-1") for file in tmp_path.rglob("*") if file.is_file()]
+    assert [text for text in texts if SECRET in text] == []
+
+
+def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.Table) -> None:
+    lakescan.sql("SELECT * FROM t", t=table).to_arrow()
+    from lakescan.query import lazy
+
+    folder = Path(lazy._new_folder()).parent
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert os.stat(folder).st_uid == os.getuid()
