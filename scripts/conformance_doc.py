@@ -1,0 +1,107 @@
+r"""Write `docs/conformance.md`, what engines read of the corpus: `python scripts/conformance_doc.py`.
+
+It runs all of them, each table in a process of its own, some minutes. The corpus is that of the tests
+(`LAKESCAN_CORPUS`). `--records FILE` keeps what is found, a line a table, for a run after one that was ended. DuckDB's
+extensions may be in another environment:
+
+    python -m venv duck && duck/bin/pip install pyarrow pytz duckdb==1.5.5 \
+        duckdb-extension-delta==1.5.5 duckdb-extension-iceberg==1.5.5 duckdb-extension-avro==1.5.5
+    python scripts/conformance_doc.py --python duckdb=duck/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.corpus.cases import Case, all_cases  # noqa: E402
+
+from lakescan.conformance.engines import Limits  # noqa: E402
+from lakescan.conformance.report import Reading, TableConformance, as_record, conformance, markdown  # noqa: E402
+from lakescan.conformance.tables import job_of  # noqa: E402
+
+PAGE = ROOT / "docs" / "conformance.md"
+_HEAD = """# Conformance
+
+`lakescan conformance PATH_OR_FOLDER...` reads tables with lakescan and with deltalake, pyiceberg, Polars and DuckDB, as
+far as these are installed, and says whether they read the same rows: as text, with `--json` as an object a table, and
+with `--markdown FILE` as the tables below. Each engine runs in a process of its own with a time limit (`--seconds`), so
+that a crash is a finding like others. Rows are compared as bags, under the columns' names, whatever their Arrow types
+(numbers of other widths, times of other units, maps as lists of structs are the same values); more than `--rows` rows
+are only counted. `same` means the rows that lakescan reads: it says that two engines agree, not who is right.
+
+Below is the corpus: tables that other projects publish as test data. It is no part of this repository
+(`LAKESCAN_CORPUS` names its folder). The rows that the JVM implementations read are known for most, and the tests
+compare lakescan's with them (`tests/corpus`). Other engines are asked as they come, without options; those of Iceberg
+open the newest metadata file. Tables of Impala name absolute paths of its own cluster: lakescan relocates them, other
+engines fail on them, and that says nothing about their readers.
+
+This page is made by `scripts/conformance_doc.py`, which runs the engines.
+"""
+
+
+def page(interpreters: dict[str, str], limits: Limits, records: Path | None) -> str:
+    """The page, from running all engines on all cases."""
+    cases = all_cases()
+    if not cases:
+        raise SystemExit("no corpus: set LAKESCAN_CORPUS to its folder")
+    known = dict(_kept(records)) if records is not None and records.exists() else {}
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda case: known.get(case.name) or _asked(case, interpreters, limits, records), cases))
+    return "\n".join([_HEAD, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
+
+
+def _asked(case: Case, interpreters: dict[str, str], limits: Limits, records: Path | None) -> TableConformance:
+    found = conformance(case.id, job_of(case.location, case.relocate, {}), limits, interpreters)
+    if records is not None:
+        with records.open("a") as file:
+            file.write(json.dumps([case.name, as_record(found)]) + "\n")
+    return found
+
+
+def _kept(records: Path) -> Iterator[tuple[str, TableConformance]]:
+    for line in records.read_text().splitlines():
+        name, record = json.loads(line)
+        readings = tuple(Reading(engine, **told) for engine, told in record.pop("engines").items())
+        yield name, TableConformance(readings=readings, **record)
+
+
+def _references(cases: list[Case], found: list[TableConformance]) -> Iterator[str]:
+    """How many of lakescan's counts are those of the reference: of each table that has one."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for case, each in zip(cases, found, strict=True):
+        if case.row_count is not None:
+            what = "same" if each.own.rows == case.row_count else "other"
+        else:
+            what = "refused" if each.own.rows is None and case.error is not None else "no reference"
+        counts[case.format, what] += 1
+    yield "## Against the references\n"
+    yield "Tables by what is known of their rows: from the JVM implementation, or judged by the specification.\n"
+    yield "| format | row count as known | another | refused, as it must be | nothing known |\n|---|---|---|---|---|"
+    for kind in ("delta", "iceberg"):
+        told = " | ".join(str(counts[kind, what]) for what in ("same", "other", "refused", "no reference"))
+        yield f"| {kind} | {told} |"
+    yield ""
+
+
+def _parts(found: list[TableConformance]) -> Iterator[str]:
+    for kind, title in (("delta", "Delta"), ("iceberg", "Iceberg")):
+        yield f"## {title}\n"
+        yield markdown([each for each in found if each.format == kind])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", action="append", default=[], help="the Python of an engine, name=path")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--records", type=Path, help="a file to keep what is found in")
+    given = parser.parse_args()
+    PAGE.write_text(page(dict(each.split("=", 1) for each in given.python), Limits(given.seconds), given.records))
