@@ -1,8 +1,7 @@
 r"""Write `docs/conformance.md`, what engines read of the corpus: `python scripts/conformance_doc.py`.
 
 It runs all of them, each table in a process of its own, some minutes. The corpus is that of the tests
-(`LAKESCAN_CORPUS`). `--records FILE` keeps what is found, a line a table, for a run after one that was ended. DuckDB's
-extensions may be in another environment:
+(`LAKESCAN_CORPUS`). DuckDB's extensions may be in another environment:
 
     python -m venv duck && duck/bin/pip install pyarrow pytz duckdb==1.5.5 \
         duckdb-extension-delta==1.5.5 duckdb-extension-iceberg==1.5.5 duckdb-extension-avro==1.5.5
@@ -12,20 +11,20 @@ extensions may be in another environment:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.corpus.cases import Case, all_cases  # noqa: E402
 
-from lakescan.conformance.engines import Limits  # noqa: E402
-from lakescan.conformance.report import Reading, TableConformance, as_record, conformance, markdown  # noqa: E402
+from lakescan.conformance.engines import ENGINES, Job, Limits, ask_many  # noqa: E402
+from lakescan.conformance.report import TableConformance, compared, markdown  # noqa: E402
 from lakescan.conformance.tables import job_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "conformance.md"
@@ -48,30 +47,28 @@ This page is made by `scripts/conformance_doc.py`, which runs the engines.
 """
 
 
-def page(interpreters: dict[str, str], limits: Limits, records: Path | None) -> str:
+def page(interpreters: dict[str, str], limits: Limits) -> str:
     """The page, from running all engines on all cases."""
     cases = all_cases()
     if not cases:
         raise SystemExit("no corpus: set LAKESCAN_CORPUS to its folder")
-    known = dict(_kept(records)) if records is not None and records.exists() else {}
-    with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda case: known.get(case.name) or _asked(case, interpreters, limits, records), cases))
+    jobs = [job_of(case.location, case.relocate, {}) for case in cases]
+    with ThreadPoolExecutor(2) as pool:
+        of_engines = dict(
+            zip(ENGINES, pool.map(lambda e: _answers(e, jobs, interpreters, limits), ENGINES), strict=True)
+        )
+    found = []
+    for number, (case, job) in enumerate(zip(cases, jobs, strict=True)):
+        answers = {engine: of[number] for engine, of in of_engines.items() if number in of}
+        found.append(compared(case.id, job, answers))
     return "\n".join([_HEAD, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
 
 
-def _asked(case: Case, interpreters: dict[str, str], limits: Limits, records: Path | None) -> TableConformance:
-    found = conformance(case.id, job_of(case.location, case.relocate, {}), limits, interpreters)
-    if records is not None:
-        with records.open("a") as file:
-            file.write(json.dumps([case.name, as_record(found)]) + "\n")
-    return found
-
-
-def _kept(records: Path) -> Iterator[tuple[str, TableConformance]]:
-    for line in records.read_text().splitlines():
-        name, record = json.loads(line)
-        readings = tuple(Reading(engine, **told) for engine, told in record.pop("engines").items())
-        yield name, TableConformance(readings=readings, **record)
+def _answers(engine: str, jobs: list[Job], interpreters: dict[str, str], limits: Limits) -> dict[int, dict[str, Any]]:
+    """An engine's answers, by the numbers of the jobs."""
+    numbers = [n for n, job in enumerate(jobs) if job.format in ENGINES[engine]]
+    found = ask_many(engine, [jobs[n] for n in numbers], limits, interpreters.get(engine))
+    return dict(zip(numbers, found, strict=True))
 
 
 def _references(cases: list[Case], found: list[TableConformance]) -> Iterator[str]:
@@ -102,6 +99,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], help="the Python of an engine, name=path")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--records", type=Path, help="a file to keep what is found in")
     given = parser.parse_args()
-    PAGE.write_text(page(dict(each.split("=", 1) for each in given.python), Limits(given.seconds), given.records))
+    PAGE.write_text(page(dict(each.split("=", 1) for each in given.python), Limits(given.seconds)))

@@ -1,6 +1,8 @@
 """One engine reads one table, in a process of its own: a job of JSON on stdin, an answer of JSON as the last line.
 
-It is run by its path, also by interpreters that have no lakescan: it imports nothing of it but to read by it.
+With the argument `--many`, stdin has a job a line: each is done by a fork of the process that has loaded the engine,
+within the job's `seconds`, and answered by a line. This is run by its path, also by interpreters that have no lakescan:
+it imports nothing of it but to read by it.
 
 A job has `engine`, `format`, `location`, `metadata` (an Iceberg table's newest metadata file), `relocate`,
 `storage_options` and `rows`: as many rows are compared by their values, so that loops over rows here are bounded by it.
@@ -8,15 +10,20 @@ A job has `engine`, `format`, `location`, `metadata` (an Iceberg table's newest 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import math
 import os
 import re
+import select
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -28,8 +35,19 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def main() -> None:
-    """Answer the job of stdin."""
-    job = json.load(sys.stdin)
+    """Answer the job of stdin, or those of its lines."""
+    if sys.argv[1:] != ["--many"]:
+        print("\n" + json.dumps(_answer(json.load(sys.stdin))), flush=True)
+        os._exit(0)  # an engine's threads may not end
+    jobs = [json.loads(line) for line in sys.stdin]
+    for name in {job["engine"] for job in jobs}:
+        with contextlib.suppress(ImportError):  # each job says so
+            importlib.import_module(name)
+    for job in jobs:
+        print(json.dumps(_forked(job)), flush=True)
+
+
+def _answer(job: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     try:
         answer["version"] = importlib.metadata.version(job["engine"])
@@ -40,8 +58,37 @@ def main() -> None:
         # A panic of an engine in Rust is a BaseException: it is an answer, too.
         answer |= {"error": type(error).__name__, "words": " ".join(str(error).split())[:2000]}
         answer["feature"] = getattr(error, "feature", None)
-    print("\n" + json.dumps(answer), flush=True)
-    os._exit(0)  # an engine's threads may not end
+    return answer
+
+
+def _forked(job: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a fork, in the job's folder; how it ended, where it gave none."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+        os.chdir(job["folder"])
+        with os.fdopen(writing, "w") as out:
+            out.write(json.dumps(_answer(job)))
+        os._exit(0)
+    os.close(writing)
+    data, deadline = b"", time.monotonic() + job["seconds"]
+    with os.fdopen(reading, "rb", 0) as source:
+        while select.select([source], [], [], max(0, deadline - time.monotonic()))[0]:
+            piece = source.read(1 << 16)
+            if not piece:
+                break
+            data += piece
+        else:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return {"error": "Hang", "words": f"no answer within {job['seconds']:g} s"}
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return {"error": "Crash", "words": signal.Signals(os.WTERMSIG(status)).name}
+    answer: dict[str, Any] = json.loads(data) if data else {"error": "NoAnswer", "words": f"status {status}"}
+    return answer
 
 
 def _told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,21 +59,7 @@ def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -
         limits: The time and the rows.
         interpreter: The Python that has the engine; this one by default.
     """
-    asked = {
-        "engine": engine,
-        "format": job.format,
-        "location": job.location,
-        "metadata": job.metadata,
-        "relocate": dict(job.relocate) if engine == "lakescan" else {},
-        "storage_options": dict(job.storage_options),
-        "rows": limits.rows,
-    }
-    environment = dict(os.environ)
-    if interpreter is None:
-        own = str(Path(lakescan.__file__).parents[1])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, environment.get("PYTHONPATH")]))
-    else:
-        environment.pop("PYTHONPATH", None)
+    environment = _environment(interpreter)
     with tempfile.TemporaryDirectory() as folder:
         _link(job.relocate, Path(folder))
         process = subprocess.Popen(
@@ -88,12 +74,56 @@ def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -
             errors="replace",
         )
         try:
-            out, err = process.communicate(json.dumps(asked), timeout=limits.seconds)
+            out, err = process.communicate(json.dumps(_asked(engine, job, limits)), timeout=limits.seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # and what it has started
             process.communicate()
             return {"error": "Hang", "words": f"no answer within {limits.seconds:g} s"}
     return _answer(process.returncode, out, err)
+
+
+def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str | None = None) -> list[dict[str, Any]]:
+    """What an engine answers to many jobs: forks of one process that has loaded the engine, an answer each.
+
+    Raises:
+        CalledProcessError: The process that forks ended early.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        lines = []
+        for number, job in enumerate(jobs):
+            place = Path(folder, str(number))
+            place.mkdir()
+            _link(job.relocate, place)
+            asked = _asked(engine, job, limits) | {"seconds": limits.seconds, "folder": str(place)}
+            lines.append(json.dumps(asked))
+        command = [interpreter or sys.executable, "-P", str(_CHILD), "--many"]
+        text = "\n".join(lines)
+        run = subprocess.run(
+            command, input=text, stdout=subprocess.PIPE, text=True, check=True, env=_environment(interpreter)
+        )
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def _asked(engine: str, job: Job, limits: Limits) -> dict[str, Any]:
+    return {
+        "engine": engine,
+        "format": job.format,
+        "location": job.location,
+        "metadata": job.metadata,
+        "relocate": dict(job.relocate) if engine == "lakescan" else {},
+        "storage_options": dict(job.storage_options),
+        "rows": limits.rows,
+    }
+
+
+def _environment(interpreter: str | None) -> dict[str, str]:
+    """This process's, in which this interpreter finds this lakescan, and another one only its own libraries."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONPATH", None)
+    if interpreter is None:
+        own = str(Path(lakescan.__file__).parents[1])
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
+    return environment
 
 
 def _answer(code: int, out: str, err: str) -> dict[str, Any]:

@@ -62,11 +62,18 @@ def conformance(
     engines: Sequence[str] = tuple(ENGINES),
 ) -> TableConformance:
     """Ask lakescan, and then each of the engines that read the format, for the rows of a table."""
-    ours = ask("lakescan", job, limits)
-    readings = [_reading("lakescan", ours, None)]
+    answers = {"lakescan": ask("lakescan", job, limits)}
     for engine in engines:
         if engine != "lakescan" and job.format in ENGINES[engine]:
-            readings.append(_reading(engine, ask(engine, job, limits, (interpreters or {}).get(engine)), ours))
+            answers[engine] = ask(engine, job, limits, (interpreters or {}).get(engine))
+    return compared(name, job, answers)
+
+
+def compared(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
+    """The answers of engines for a table, compared with that of lakescan."""
+    ours = answers["lakescan"]
+    readings = [_reading("lakescan", ours, None)]
+    readings += [_reading(engine, answer, ours) for engine, answer in answers.items() if engine != "lakescan"]
     return TableConformance(
         table=name,
         format=job.format,
