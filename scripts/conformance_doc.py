@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ This page is made by `scripts/conformance_doc.py`, which runs the engines.
 """
 
 
-def page(interpreters: dict[str, str], limits: Limits) -> str:
+def page(interpreters: dict[str, str], limits: Limits, only: tuple[str, ...] = ()) -> str:
     """The page, from running all engines on all cases."""
-    cases = all_cases()
+    every = all_cases()
+    cases = [case for case in every if not only or case.id.startswith(only)]
     if not cases:
         raise SystemExit("no corpus: set LAKESCAN_CORPUS to its folder")
     jobs = [job_of(case.location, case.relocate, {}) for case in cases]
@@ -61,7 +63,8 @@ def page(interpreters: dict[str, str], limits: Limits) -> str:
     for number, (case, job) in enumerate(zip(cases, jobs, strict=True)):
         answers = {engine: of[number] for engine, of in of_engines.items() if number in of}
         found.append(compared(case.id, job, answers))
-    return "\n".join([_HEAD, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
+    part = f"Asked were {len(cases)} of the corpus's {len(every)} tables, on {datetime.now(UTC):%Y-%m-%d}.\n"
+    return "\n".join([_HEAD, part, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
 
 
 def _answers(engine: str, jobs: list[Job], interpreters: dict[str, str], limits: Limits) -> dict[int, dict[str, Any]]:
@@ -99,5 +102,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], help="the Python of an engine, name=path")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--only", action="append", default=[], help="cases whose names begin so")
     given = parser.parse_args()
-    PAGE.write_text(page(dict(each.split("=", 1) for each in given.python), Limits(given.seconds)))
+    PAGE.write_text(page(dict(each.split("=", 1) for each in given.python), Limits(given.seconds), tuple(given.only)))

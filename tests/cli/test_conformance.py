@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import os
 import signal
 import stat
 import time
@@ -20,8 +21,9 @@ from typer.testing import CliRunner
 
 import lakescan
 from lakescan.cli.commands import app
+from lakescan.conformance import child
 from lakescan.conformance.child import plain
-from lakescan.conformance.engines import Job, Limits, ask
+from lakescan.conformance.engines import Job, Limits, ask, ask_many
 from lakescan.conformance.report import as_record, conformance, markdown
 from lakescan.conformance.tables import found_below, job_of
 
@@ -108,6 +110,21 @@ def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path
     found = ask("duckdb", job, Limits(seconds=0.5), interpreter(tmp_path, f"sleep 30 & echo $! > {tmp_path}/pid; wait"))
     assert found["error"] == "Hang"
     assert ended(int((tmp_path / "pid").read_text()))
+
+
+def test_many_tables_are_asked_as_one_is(orders: str, tmp_path: Path) -> None:
+    """Forks of one process give what processes give; one of them that fails does not end the others."""
+    jobs = [Job("delta", str(tmp_path / "absent")), job_of(orders, {}, {})]
+    absent, found = ask_many("deltalake", jobs, LIMITS)
+    assert found == ask("deltalake", jobs[1], LIMITS)
+    assert absent["error"] == "TableNotFoundError"
+    assert [each["error"] for each in ask_many("deltalake", jobs, Limits(seconds=0))] == ["Hang", "Hang"]
+
+
+def test_a_crash_of_a_fork_is_a_finding(orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(child.READERS, "polars", lambda job: os.kill(os.getpid(), signal.SIGKILL))
+    job = {"engine": "polars", "rows": 1, "seconds": 60, "folder": str(tmp_path)}
+    assert child.forked(job) == {"error": "Crash", "words": "SIGKILL"}
 
 
 def ended(pid: int) -> bool:

@@ -69,7 +69,7 @@ def main() -> int:
         for path in paths:
             if time.monotonic() >= end:
                 break
-            for word, count in _laws(path, seed, spark=given.spark).items():
+            for word, count in _laws(path, seed, end - time.monotonic(), spark=given.spark).items():
                 totals[word] += count
         if given.fuzz and time.monotonic() < end:
             command = ("-m", "tests.fuzz", "--seed", str(seed), "--cases", str(given.fuzz))
@@ -79,12 +79,16 @@ def main() -> int:
     return 1 if totals["failed"] + totals["error"] else 0
 
 
-def _laws(path: str, seed: int, *, spark: bool) -> dict[str, int]:
+def _laws(path: str, seed: int, seconds: float, *, spark: bool) -> dict[str, int]:
     """How many laws of a path passed and failed with a seed; what pytest says is printed where any failed."""
     options = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile=differential", f"--hypothesis-seed={seed}")
     chosen = () if spark else ("-m", "not spark")
     command = [sys.executable, "-m", "pytest", *options, *chosen, path]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        print(f"  {path}: not run to the end, the time was over", flush=True)
+        return {}
     found = dict.fromkeys(("passed", "failed", "error"), 0)
     for count, word in _COUNT.findall(run.stdout.strip().rpartition("\n")[2]):
         found[word] = int(count)

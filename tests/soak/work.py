@@ -109,7 +109,10 @@ class Work:
     def _maintain(self) -> None:
         self._ended.wait(3)
         table = self._table()
-        table.compact()
+        try:
+            table.compact()
+        except lakescan.CommitConflict:
+            self.done["compactions given up"] += 1  # the writer changed the same files: the next one takes them
         if self.kind == "delta":
             table.checkpoint()
         else:

@@ -31,6 +31,23 @@ from typing import Any
 import pyarrow as pa
 
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
+# What an engine imports when it reads: once, before forks.
+_LOADED = {
+    "lakescan": (
+        "pyarrow.parquet",
+        "polars",
+        "polars_avro",
+        "lakescan.opening",
+        "lakescan.in_process",
+        "lakescan.local.reader",
+        "lakescan.iceberg.scan.scan_files",
+        "lakescan.iceberg.table",
+        "lakescan.delta.scan.scan_files",
+        "lakescan.delta.table",
+    ),
+    "pyiceberg": ("pyiceberg.table", "pyiceberg.io.pyarrow"),
+    "polars": ("polars", "deltalake", "pyiceberg.table", "pyiceberg.io.pyarrow"),
+}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -40,11 +57,11 @@ def main() -> None:
         print("\n" + json.dumps(_answer(json.load(sys.stdin))), flush=True)
         os._exit(0)  # an engine's threads may not end
     jobs = [json.loads(line) for line in sys.stdin]
-    for name in {job["engine"] for job in jobs}:
+    for name in {module for job in jobs for module in _LOADED.get(job["engine"], (job["engine"],))}:
         with contextlib.suppress(ImportError):  # each job says so
             importlib.import_module(name)
     for job in jobs:
-        print(json.dumps(_forked(job)), flush=True)
+        print(json.dumps(forked(job)), flush=True)
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +78,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _forked(job: dict[str, Any]) -> dict[str, Any]:
+def forked(job: dict[str, Any]) -> dict[str, Any]:
     """The answer of a fork, in the job's folder; how it ended, where it gave none."""
     reading, writing = os.pipe()
     pid = os.fork()
