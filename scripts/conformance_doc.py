@@ -22,6 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.conftest import corpus_folder  # noqa: E402
 from tests.corpus.cases import Case, all_cases  # noqa: E402
 
 from lakescan.conformance.engines import ENGINES, Job, Limits, ask_many  # noqa: E402
@@ -44,6 +45,11 @@ compare lakescan's with them (`tests/corpus`). Other engines are asked as they c
 open the newest metadata file. Tables of Impala name absolute paths of its own cluster: lakescan relocates them, other
 engines fail on them, and that says nothing about their readers.
 
+**Errors of Iceberg tables are not yet judged.** These tables were moved: lakescan relocates them, others get links in the
+places that relative paths name. DuckDB, with `allow_moved_paths` and a metadata file, looks for most files where they are
+not ("Cannot open file"), which is how it is asked here, not what it can read: its column for Iceberg says nothing.
+Polars' panics may come of the same, or of being asked in a fork of a process; they were not tried otherwise.
+
 This page is made by `scripts/conformance_doc.py`, which runs the engines.
 """
 
@@ -64,7 +70,8 @@ def page(interpreters: dict[str, str], limits: Limits, only: tuple[str, ...] = (
         answers = {engine: of[number] for engine, of in of_engines.items() if number in of}
         found.append(compared(case.id, job, answers))
     part = f"Asked were {len(cases)} of the corpus's {len(every)} tables, on {datetime.now(UTC):%Y-%m-%d}.\n"
-    return "\n".join([_HEAD, part, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
+    text = "\n".join([_HEAD, part, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
+    return text.replace(str(corpus_folder()), "CORPUS")
 
 
 def _answers(engine: str, jobs: list[Job], interpreters: dict[str, str], limits: Limits) -> dict[int, dict[str, Any]]:

@@ -120,10 +120,20 @@ def check_law(kind: str, examples: int) -> None:
             local.create_namespace("db")
             columns = "k BIGINT, part STRING, n INT, x DOUBLE"
             maker(kind.split(",")[0], local)(columns, partition_by=partition_by, properties=KINDS[kind])
-            follow(steps, other)
+            follow(_storable(steps) if "delta" in kind and partition_by else steps, other)
             same_both_ways(other, *conditions)
 
     check()
+
+
+def _storable(steps: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The steps without the empty text: as a partition's value it is refused, since Delta's log cannot hold it."""
+    return [
+        (step[0], [(k, part or None, n, x) for k, part, n, x in step[1]], *step[2:])
+        if step[0] in ("insert", "merge")
+        else step
+        for step in steps
+    ]
 
 
 def follow(steps: list[tuple[Any, ...]], other: Any) -> None:
