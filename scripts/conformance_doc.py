@@ -45,9 +45,10 @@ compare lakescan's with them (`tests/corpus`). Other engines are asked as they c
 open the newest metadata file. Tables of Impala name absolute paths of its own cluster: lakescan relocates them, other
 engines fail on them, and that says nothing about their readers.
 
-**Errors of Iceberg tables are not yet judged.** These tables were moved: lakescan relocates them, others get links in the
-places that relative paths name. DuckDB, with `allow_moved_paths` and a metadata file, looks for most files where they are
-not ("Cannot open file"), which is how it is asked here, not what it can read: its column for Iceberg says nothing.
+**Errors of Iceberg tables are not yet judged.** These tables were moved: lakescan relocates them, others get links in
+the places that relative paths name. DuckDB, with `allow_moved_paths` and a metadata file, looks for most files where
+they are not ("Cannot open file"): that is how it is asked here, not what it can read; its column for Iceberg says
+nothing.
 Polars' panics may come of the same, or of being asked in a fork of a process; they were not tried otherwise.
 
 This page is made by `scripts/conformance_doc.py`, which runs the engines.
