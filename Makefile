@@ -22,6 +22,12 @@ sbom: setup ## write the bill of materials, build/sbom.json (CycloneDX)
 fuzz-tables: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
 	@$(PYTHON) -m tests.fuzz $(or $(FUZZ_ARGS),--seed 1 --cases 3000)
 
+differential: setup ## compare two ways to one answer with new seeds, for MINUTES=30: DIFFERENTIAL_ARGS="--spark", or "--seed 7 --rounds 1"
+	@$(PYTHON) -m tests.differential --minutes $(or $(MINUTES),30) $(DIFFERENTIAL_ARGS)
+
+soak: setup ## write, stream and maintain one table of each format for MINUTES=60: memory and open files stay flat
+	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),60) $(SOAK_ARGS)
+
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
 
@@ -57,4 +63,4 @@ bench-quick: setup ## a minute of in-process work against its rivals; fails wher
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean
+.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak

@@ -21,6 +21,8 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 settings.register_profile("lakescan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # CI tries the same examples each time, so that a landing does not depend on chance; new ones are tried everywhere else.
 settings.register_profile("ci", settings.get_profile("lakescan"), derandomize=True)
+# `make differential`: new examples, more of them where a law does not say how many, and how to see one again.
+settings.register_profile("differential", settings.get_profile("lakescan"), max_examples=300, print_blob=True)
 settings.load_profile("lakescan")
 
 

@@ -1,0 +1,294 @@
+"""One engine reads one table, in a process of its own: a job of JSON on stdin, an answer of JSON as the last line.
+
+With the argument `--many`, stdin has a job a line: each is done by a fork of the process that has loaded the engine,
+within the job's `seconds`, and answered by a line. This is run by its path, also by interpreters that have no lakescan:
+it imports nothing of it but to read by it.
+
+A job has `engine`, `format`, `location`, `metadata` (an Iceberg table's newest metadata file), `relocate`,
+`storage_options` and `rows`: as many rows are compared by their values, so that loops over rows here are bounded by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import hashlib
+import importlib
+import importlib.metadata
+import json
+import math
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+_TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
+# What an engine imports when it reads: once, before forks.
+_LOADED = {
+    "lakescan": (
+        "pyarrow.parquet",
+        "polars",
+        "polars_avro",
+        "lakescan.opening",
+        "lakescan.in_process",
+        "lakescan.local.reader",
+        "lakescan.iceberg.scan.scan_files",
+        "lakescan.iceberg.table",
+        "lakescan.delta.scan.scan_files",
+        "lakescan.delta.table",
+    ),
+    "pyiceberg": ("pyiceberg.table", "pyiceberg.io.pyarrow"),
+    "polars": ("polars", "deltalake", "pyiceberg.table", "pyiceberg.io.pyarrow"),
+}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def main() -> None:
+    """Answer the job of stdin, or those of its lines."""
+    if sys.argv[1:] != ["--many"]:
+        print("\n" + json.dumps(_answer(json.load(sys.stdin))), flush=True)
+        os._exit(0)  # an engine's threads may not end
+    jobs = [json.loads(line) for line in sys.stdin]
+    for name in {module for job in jobs for module in _LOADED.get(job["engine"], (job["engine"],))}:
+        with contextlib.suppress(ImportError):  # each job says so
+            importlib.import_module(name)
+    for job in jobs:
+        print(json.dumps(forked(job)), flush=True)
+
+
+def _answer(job: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    try:
+        answer["version"] = importlib.metadata.version(job["engine"])
+        if job["engine"] == "lakescan":
+            answer |= _facts(job)
+        answer |= _told(READERS[job["engine"]](job), job["rows"])
+    except BaseException as error:
+        # A panic of an engine in Rust is a BaseException: it is an answer, too.
+        answer |= {"error": type(error).__name__, "words": " ".join(str(error).split())[:2000]}
+        answer["feature"] = getattr(error, "feature", None)
+    return answer
+
+
+def forked(job: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a fork, in the job's folder; how it ended, where it gave none."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+        os.chdir(job["folder"])
+        with os.fdopen(writing, "w") as out:
+            out.write(json.dumps(_answer(job)))
+        os._exit(0)
+    os.close(writing)
+    data, deadline = b"", time.monotonic() + job["seconds"]
+    with os.fdopen(reading, "rb", 0) as source:
+        while select.select([source], [], [], max(0, deadline - time.monotonic()))[0]:
+            piece = source.read(1 << 16)
+            if not piece:
+                break
+            data += piece
+        else:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return {"error": "Hang", "words": f"no answer within {job['seconds']:g} s"}
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return {"error": "Crash", "words": signal.Signals(os.WTERMSIG(status)).name}
+    answer: dict[str, Any] = json.loads(data) if data else {"error": "NoAnswer", "words": f"status {status}"}
+    return answer
+
+
+def _told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
+    """The number of rows, and the digests of at most that many: of whole rows, and of each column, in any order."""
+    names = sorted(batches.schema.names)
+    rows, whole, columns = 0, 0, dict.fromkeys(names, 0)
+    for batch in batches:
+        rows += batch.num_rows
+        if rows > most:
+            continue
+        found = [[repr(v) for v in plain(batch.column(name))] for name in names]
+        for name, texts in zip(names, found, strict=True):
+            columns[name] = _added(columns[name], texts)
+        whole = _added(whole, map("\0".join, zip(*found, strict=True)))
+    if rows > most:
+        return {"rows": rows, "columns": names, "digest": None}
+    return {
+        "rows": rows,
+        "columns": names,
+        "digest": f"{whole:032x}",
+        "of": {n: f"{d:032x}" for n, d in columns.items()},
+    }
+
+
+def _added(digest: int, texts: Iterable[str]) -> int:
+    """A digest of texts in any order: the sum of their hashes."""
+    for text in texts:
+        digest += int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest())
+    return digest % (1 << 128)
+
+
+def plain(array: pa.Array) -> list[Any]:
+    """The values of an array, in one spelling for all of Arrow's types that hold the same."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(array.storage)
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
+        # Python does not have all dates and times.
+        counted = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        return [None if v is None else ("t", v * _TICKS[kind.unit]) for v in counted.to_pylist()]
+    if pa.types.is_date(kind):
+        days = array.cast(pa.date32()).cast(pa.int32())
+        return [None if v is None else ("d", v) for v in days.to_pylist()]
+    if pa.types.is_struct(kind):
+        members = [plain(array.field(n)) for n in range(kind.num_fields)]
+        names = [kind.field(n).name for n in range(kind.num_fields)]
+        valid = array.is_valid().to_pylist()
+        return [
+            tuple(zip(names, (m[n] for m in members), strict=True)) if is_there else None
+            for n, is_there in enumerate(valid)
+        ]
+    if pa.types.is_map(kind):
+        return _lists(array, list(zip(plain(array.keys), plain(array.items), strict=True)), is_map=True)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        # Polars has maps as lists of structs of `key` and `value`.
+        inner = kind.value_type
+        is_map = pa.types.is_struct(inner) and [f.name for f in inner] == ["key", "value"]
+        values = plain(array.values)
+        if is_map:
+            values = [None if v is None else tuple(each for _, each in v) for v in values]
+        return _lists(array, values, is_map=is_map)
+    if pa.types.is_fixed_size_list(kind):
+        return plain(array.cast(pa.list_(kind.value_type)))
+    return [_plain_value(v) for v in array.to_pylist()]
+
+
+def _lists(array: Any, values: list[Any], *, is_map: bool) -> list[Any]:
+    offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()
+    found: list[Any] = []
+    for n, is_there in enumerate(valid):
+        part = values[offsets[n] : offsets[n + 1]]
+        found.append((sorted(part, key=repr) if is_map else part) if is_there else None)
+    return found
+
+
+def _plain_value(value: Any) -> Any:
+    match value:
+        case float():
+            return "NaN" if math.isnan(value) else value + 0.0
+        case bytes():
+            return value.hex()
+        case str() if len(value) == 36 and _UUID.fullmatch(value):
+            return value.replace("-", "").lower()  # some engines have UUIDs as texts, others as 16 bytes
+        case decimal.Decimal():
+            return f"{value:f}"
+        case datetime.datetime() | datetime.date() | datetime.time():
+            return value.isoformat()
+    return value
+
+
+def _facts(job: dict[str, Any]) -> dict[str, Any]:
+    """What the table has, as lakescan tells it: features, files and deletes."""
+    opened = _opened(job)
+    metrics = opened.scan().plan().report.metrics
+    deletes = {
+        "equality deletes": metrics.equality_delete_files,
+        "position deletes": metrics.positional_delete_files,
+        "deletion vectors": metrics.dvs,
+    }
+    features: list[str] = []
+    if "detail" in opened.metadata_tables:
+        features = opened.inspect("detail").column("tableFeatures")[0].as_py() or []
+    else:
+        kinds = set(opened.inspect("files").column("file_format").to_pylist())
+        features = sorted(str(kind).upper() for kind in kinds if kind)
+    return {
+        "format_version": opened.format_version,
+        "features": features,
+        "files": metrics.result_data_files,
+        "deletes": {name: count for name, count in deletes.items() if count},
+    }
+
+
+def _opened(job: dict[str, Any]) -> Any:
+    import lakescan
+
+    return lakescan.table(
+        job["location"], relocate=job["relocate"] or None, storage_options=job["storage_options"] or None
+    )
+
+
+def _lakescan(job: dict[str, Any]) -> pa.RecordBatchReader:
+    return _opened(job).scan().to_reader()
+
+
+def _deltalake(job: dict[str, Any]) -> pa.RecordBatchReader:
+    from deltalake import DeltaTable, QueryBuilder
+
+    table = DeltaTable(job["location"], storage_options=job["storage_options"] or None)
+    found = QueryBuilder().register("t", table).execute("SELECT * FROM t")
+    return pa.RecordBatchReader.from_stream(found)
+
+
+def _pyiceberg(job: dict[str, Any]) -> pa.RecordBatchReader:
+    from pyiceberg.table import StaticTable
+
+    return StaticTable.from_metadata(job["metadata"]).scan().to_arrow().to_reader()
+
+
+def _polars(job: dict[str, Any]) -> pa.RecordBatchReader:
+    import polars
+
+    if job["format"] == "delta":
+        frame = polars.scan_delta(job["location"], storage_options=job["storage_options"] or None)
+    else:
+        frame = polars.scan_iceberg(job["metadata"])
+    return frame.collect().to_arrow().to_reader()
+
+
+def _duckdb(job: dict[str, Any]) -> pa.RecordBatchReader:
+    import duckdb
+
+    # Extensions are those that are installed: a report downloads nothing.
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    for name in ("avro", "iceberg") if job["format"] == "iceberg" else ("delta",):
+        connection.execute(f"LOAD '{_extension(name, duckdb.__version__)}'")
+    text = "SELECT * FROM delta_scan(?)"
+    place = job["location"]
+    if job["format"] == "iceberg":
+        text, place = "SELECT * FROM iceberg_scan(?, allow_moved_paths = true)", job["metadata"]
+    # All rows at once: a reader would need the connection to stay.
+    return connection.execute(text, [place]).to_arrow_table().to_reader()
+
+
+def _extension(name: str, version: str) -> str:
+    """An extension from a package of Python that brings it; else its name, for DuckDB to find among those installed."""
+    for package in (f"duckdb_extension_{name}", f"duckdb_ext_{name}"):
+        for folder in sys.path:
+            found = sorted(Path(folder, package).rglob(f"{name}.duckdb_extension"))
+            if found:
+                return str(next((each for each in found if f"v{version}" in each.parts), found[0]))
+    return name
+
+
+READERS: dict[str, Callable[[dict[str, Any]], pa.RecordBatchReader]] = {
+    "lakescan": _lakescan,
+    "deltalake": _deltalake,
+    "pyiceberg": _pyiceberg,
+    "polars": _polars,
+    "duckdb": _duckdb,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Engines asked to read a table, each in a process of its own: a crash, or no end, is an answer like others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lakescan
+
+# Which formats each reads.
+ENGINES = {
+    "lakescan": ("delta", "iceberg"),
+    "deltalake": ("delta",),
+    "pyiceberg": ("iceberg",),
+    "polars": ("delta", "iceberg"),
+    "duckdb": ("delta", "iceberg"),
+}
+_CHILD = Path(__file__).with_name("child.py")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long an engine may take for a table (seconds), and up to how many rows are compared by their values."""
+
+    seconds: float = 60
+    rows: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """A table to read: where it is, and where its paths lead now.
+
+    `metadata` is the newest metadata file of an Iceberg table, for engines that open it by that.
+    """
+
+    format: str
+    location: str
+    metadata: str = ""
+    relocate: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+
+def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -> dict[str, Any]:
+    """What an engine answers: `rows`, `columns` and digests, or `error` and its `words`; `version` where it has one.
+
+    Errors of this kind are `Crash` (the signal is in `words`), `Hang` and `NoAnswer`, besides the engine's own.
+
+    Args:
+        engine: One of `ENGINES`.
+        job: What to read.
+        limits: The time and the rows.
+        interpreter: The Python that has the engine; this one by default.
+    """
+    environment = _environment(interpreter)
+    with tempfile.TemporaryDirectory() as folder:
+        _link(job.relocate, Path(folder))
+        process = subprocess.Popen(
+            [interpreter or sys.executable, "-P", str(_CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+        try:
+            out, err = process.communicate(json.dumps(_asked(engine, job, limits)), timeout=limits.seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            process.communicate()
+            return {"error": "Hang", "words": f"no answer within {limits.seconds:g} s"}
+    return _answer(process.returncode, out, err)
+
+
+def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str | None = None) -> list[dict[str, Any]]:
+    """What an engine answers to many jobs: forks of one process that has loaded the engine, an answer each.
+
+    Raises:
+        CalledProcessError: The process that forks ended early.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        lines = []
+        for number, job in enumerate(jobs):
+            place = Path(folder, str(number))
+            place.mkdir()
+            _link(job.relocate, place)
+            asked = _asked(engine, job, limits) | {"seconds": limits.seconds, "folder": str(place)}
+            lines.append(json.dumps(asked))
+        command = [interpreter or sys.executable, "-P", str(_CHILD), "--many"]
+        text = "\n".join(lines)
+        run = subprocess.run(
+            command, input=text, stdout=subprocess.PIPE, text=True, check=True, env=_environment(interpreter)
+        )
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def _asked(engine: str, job: Job, limits: Limits) -> dict[str, Any]:
+    return {
+        "engine": engine,
+        "format": job.format,
+        "location": job.location,
+        "metadata": job.metadata,
+        "relocate": dict(job.relocate) if engine == "lakescan" else {},
+        "storage_options": dict(job.storage_options),
+        "rows": limits.rows,
+    }
+
+
+def _environment(interpreter: str | None) -> dict[str, str]:
+    """This process's, in which this interpreter finds this lakescan, and another one only its own libraries."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONPATH", None)
+    if interpreter is None:
+        own = str(Path(lakescan.__file__).parents[1])
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
+    return environment
+
+
+def _answer(code: int, out: str, err: str) -> dict[str, Any]:
+    if code < 0:
+        return {"error": "Crash", "words": signal.Signals(-code).name}
+    try:
+        answer: dict[str, Any] = json.loads(out.rstrip().rpartition("\n")[2])
+    except ValueError:
+        last = err.strip().rpartition("\n")[2]
+        return {"error": "NoAnswer", "words": f"exit code {code}: {last[:500]}"}
+    return answer
+
+
+def _link(relocate: Mapping[str, str], folder: Path) -> None:
+    """Put tables whose metadata has relative paths where these lead from `folder`: for engines that cannot relocate.
+
+    The loop is over prefixes; the longest links would be inside of others, so those with a parent there are left out.
+    """
+    for old, new in sorted(relocate.items(), key=lambda item: len(item[0])):
+        place = Path(folder, old)
+        if old.startswith(("/", "..")) or "://" in old or place.exists() or not Path(new).is_dir():
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(Path(new).absolute(), target_is_directory=True)

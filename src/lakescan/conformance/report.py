@@ -1,0 +1,188 @@
+"""What engines answered of tables, compared, and told as records and as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakescan.conformance.engines import ENGINES, Job, Limits, ask
+
+_UNSUPPORTED = re.compile(
+    r"un-?supported|not\s+(yet\s+)?(supported|implemented)|NotImplemented|unknown table features?", re.I
+)
+_NO_EXTENSION = re.compile(r"[Ee]xtension \S+ not found|Failed to download extension|Extension \S+ .*is not installed")
+_ABSENT = ("PackageNotFoundError", "ModuleNotFoundError", "ImportError")
+SAME, OTHER, REFUSED, FAILED, ENDED, ABSENT = "same", "other rows", "unsupported", "error", "crash", "not installed"
+COUNTED = "same count"
+ONLY = "read"  # where there is nothing to compare with
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one engine made of a table.
+
+    `outcome` is of lakescan: `read`, `unsupported`, `error` or `crash`; of another engine besides: `same` rows,
+    `same count` (too many rows to compare values), `other rows`, or `not installed`. `detail` says more.
+    """
+
+    engine: str
+    outcome: str
+    detail: str = ""
+    version: str = ""
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class TableConformance:
+    """A table: what it has, and what each engine made of it, lakescan first."""
+
+    table: str
+    format: str
+    readings: tuple[Reading, ...]
+    format_version: str = ""
+    columns: int | None = None
+    files: int | None = None
+    features: tuple[str, ...] = ()
+    deletes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Reading:
+        """What lakescan made of it."""
+        return self.readings[0]
+
+
+def conformance(
+    name: str,
+    job: Job,
+    limits: Limits,
+    interpreters: Mapping[str, str] | None = None,
+    engines: Sequence[str] = tuple(ENGINES),
+) -> TableConformance:
+    """Ask lakescan, and then each of the engines that read the format, for the rows of a table."""
+    answers = {"lakescan": ask("lakescan", job, limits)}
+    for engine in engines:
+        if engine != "lakescan" and job.format in ENGINES[engine]:
+            answers[engine] = ask(engine, job, limits, (interpreters or {}).get(engine))
+    return compared(name, job, answers)
+
+
+def compared(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
+    """The answers of engines for a table, compared with that of lakescan."""
+    ours = answers["lakescan"]
+    readings = [_reading("lakescan", ours, None)]
+    readings += [_reading(engine, answer, ours) for engine, answer in answers.items() if engine != "lakescan"]
+    return TableConformance(
+        table=name,
+        format=job.format,
+        readings=tuple(readings),
+        format_version=str(ours.get("format_version", "")),
+        columns=len(ours["columns"]) if "columns" in ours else None,
+        files=ours.get("files"),
+        features=tuple(ours.get("features", ())),
+        deletes=ours.get("deletes", {}),
+    )
+
+
+def _reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Reading:
+    version, rows = str(answer.get("version", "")), answer.get("rows")
+    if "error" in answer:
+        words = f"{answer['error']}: {answer.get('words', '')}"
+        if answer["error"] in ("Crash", "Hang"):
+            return Reading(engine, ENDED, str(answer["words"]), version)
+        if answer.get("feature"):
+            return Reading(engine, REFUSED, str(answer["feature"]), version)
+        if answer["error"] in _ABSENT or _NO_EXTENSION.search(words):
+            return Reading(engine, ABSENT, words, version)
+        return Reading(engine, REFUSED if _UNSUPPORTED.search(words) else FAILED, words, version)
+    if ours is None or "error" in ours:
+        return Reading(engine, ONLY, "", version, rows)
+    outcome, detail = _compared(answer, ours)
+    return Reading(engine, outcome, detail, version, rows)
+
+
+def _compared(answer: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, str]:
+    if answer["columns"] != ours["columns"]:
+        more, less = (
+            [n for n in one if n not in other]
+            for one, other in ((answer["columns"], ours["columns"]), (ours["columns"], answer["columns"]))
+        )
+        return OTHER, f"columns: has {more}, lacks {less}"
+    if answer["rows"] != ours["rows"]:
+        return OTHER, f"{answer['rows']} rows instead of {ours['rows']}"
+    if answer["digest"] is None:
+        return COUNTED, "too many rows to compare their values"
+    if answer["digest"] == ours["digest"]:
+        return SAME, ""
+    other = [name for name in ours["columns"] if answer["of"][name] != ours["of"][name]]
+    return OTHER, f"other values in {', '.join(other)}" if other else "the same values, in other rows"
+
+
+def as_record(each: TableConformance) -> dict[str, Any]:
+    """A table as an object of JSON."""
+    return {
+        "table": each.table,
+        "format": each.format,
+        "format_version": each.format_version,
+        "columns": each.columns,
+        "files": each.files,
+        "features": list(each.features),
+        "deletes": dict(each.deletes),
+        "engines": {
+            r.engine: {"outcome": r.outcome, "detail": r.detail, "version": r.version, "rows": r.rows}
+            for r in each.readings
+        },
+    }
+
+
+def markdown(found: Sequence[TableConformance]) -> str:
+    """Tables and engines as Markdown: the sums, a line for each table, and what was not the same, in words."""
+    engines = [name for name in ENGINES if any(r.engine == name for each in found for r in each.readings)]
+    parts = [_sums(found, engines), "", _lines(found, engines)]
+    notes = [
+        f"- `{each.table}`, {r.engine}: {r.outcome}: {_text(r.detail)}"
+        for each in found
+        for r in each.readings
+        if r.detail and r.outcome != ABSENT
+    ]
+    if notes:
+        parts += ["", "What was not the same, in the engines' own words (shortened):", "", *notes]
+    return "\n".join(parts) + "\n"
+
+
+def _sums(found: Sequence[TableConformance], engines: Iterable[str]) -> str:
+    rows = ["| engine | version | tables asked | outcomes |", "|---|---|---|---|"]
+    for name in engines:
+        of = [r for each in found for r in each.readings if r.engine == name]
+        versions = sorted({r.version for r in of if r.version})
+        counts = Counter(r.outcome for r in of).most_common()
+        told = ", ".join(f"{count} {outcome}" for outcome, count in counts)
+        rows.append(f"| {name} | {', '.join(versions) or '-'} | {len(of)} | {told} |")
+    return "\n".join(rows)
+
+
+def _lines(found: Sequence[TableConformance], engines: Sequence[str]) -> str:
+    head = ["table", "format", "rows", "columns", "features", "deletes", *engines]
+    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    shown: Callable[[Any], str] = lambda value: "-" if value is None else str(value)  # noqa: E731
+    for each in found:
+        outcomes = {r.engine: r.outcome for r in each.readings}
+        deletes = ", ".join(f"{count} {name}" for name, count in each.deletes.items())
+        cells = [
+            f"`{each.table}`",
+            f"{each.format} {each.format_version}".strip(),
+            shown(each.own.rows),
+            shown(each.columns),
+            ", ".join(each.features),
+            deletes,
+            *(outcomes.get(name, "") for name in engines),
+        ]
+        rows.append(f"| {' | '.join(_text(cell) for cell in cells)} |")
+    return "\n".join(rows)
+
+
+def _text(words: str) -> str:
+    short = words if len(words) <= 200 else words[:200] + "..."
+    return short.replace("|", chr(92) + "|")

@@ -1,0 +1,225 @@
+"""Engines read tables in processes of their own, and what they read is compared with lakescan's rows."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+import signal
+import stat
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import polars
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner
+
+import lakescan
+from lakescan.cli.commands import app
+from lakescan.conformance import child
+from lakescan.conformance.child import plain
+from lakescan.conformance.engines import Job, Limits, ask, ask_many
+from lakescan.conformance.report import as_record, conformance, markdown
+from lakescan.conformance.tables import found_below, job_of
+
+ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "c|d"]})
+LIMITS = Limits(seconds=60)
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> str:
+    place = str(tmp_path / "lake" / "orders")
+    write_deltalake(place, ROWS)
+    return place
+
+
+def interpreter(folder: Path, text: str) -> str:
+    """A program in the place of an engine's Python."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def answering(folder: Path, **answer: Any) -> str:
+    return interpreter(folder, f"cat > /dev/null; echo '{json.dumps(answer)}'")
+
+
+def test_engines_that_read_the_same_rows_agree(orders: str) -> None:
+    found = conformance("orders", job_of(orders, {}, {}), LIMITS, engines=("deltalake", "polars", "pyiceberg"))
+    assert [(r.engine, r.outcome, r.rows) for r in found.readings] == [
+        ("lakescan", "read", 3),
+        ("deltalake", "same", 3),
+        ("polars", "same", 3),
+    ]
+    assert (found.format, found.columns, found.files) == ("delta", 2, 1)
+    assert all(r.version for r in found.readings)
+
+
+def test_an_iceberg_table_of_a_catalog_is_read_by_its_metadata_file(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", partition_by=("part",)).append(
+        pa.table({"id": [1, 2], "part": ["a", "b"]})
+    )
+    lakescan.table("local.db.t").delete("id = 1")
+    found = conformance("t", job_of("local.db.t", {}, {}), LIMITS, engines=("pyiceberg", "polars", "deltalake"))
+    assert [(r.engine, r.outcome, r.rows) for r in found.readings] == [
+        ("lakescan", "read", 1),
+        ("pyiceberg", "same", 1),
+        ("polars", "same", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "detail"),
+    [
+        ({"rows": 2, "columns": ["id", "name"], "digest": "1"}, "other rows", "2 rows instead of 3"),
+        ({"rows": 3, "columns": ["id"], "digest": "1"}, "other rows", "lacks ['name']"),
+        ({"rows": 3, "columns": ["id", "name"], "digest": "1", "of": {"id": "", "name": ""}}, "other rows", "id, name"),
+        ({"error": "ValueError", "words": "reader feature x is not supported"}, "unsupported", "reader feature x"),
+        ({"error": "ValueError", "words": "no such file"}, "error", "no such file"),
+        ({"error": "ModuleNotFoundError", "words": "No module named 'duckdb'"}, "not installed", "duckdb"),
+    ],
+)
+def test_what_is_not_the_same_is_told(
+    orders: str, tmp_path: Path, answer: dict[str, Any], outcome: str, detail: str
+) -> None:
+    other = {"duckdb": answering(tmp_path, **answer)}
+    found = conformance("orders", job_of(orders, {}, {}), LIMITS, other, engines=("duckdb",)).readings[1]
+    assert found.outcome == outcome
+    assert detail in found.detail
+
+
+def test_a_crash_a_hang_and_silence_are_findings(orders: str, tmp_path: Path) -> None:
+    job = job_of(orders, {}, {})
+    crash = ask("duckdb", job, LIMITS, interpreter(tmp_path, "kill -SEGV $$"))
+    assert crash == {"error": "Crash", "words": signal.Signals.SIGSEGV.name}
+    hang = ask("duckdb", job, Limits(seconds=0.2), interpreter(tmp_path, "exec sleep 60"))
+    assert hang["error"] == "Hang"
+    silence = ask("duckdb", job, LIMITS, interpreter(tmp_path, "echo broken >&2; exit 3"))
+    assert silence == {"error": "NoAnswer", "words": "exit code 3: broken"}
+
+
+def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path) -> None:
+    """The whole session of an engine ends with its time: a child that holds its pipes would be waited for."""
+    job = job_of(orders, {}, {})
+    found = ask("duckdb", job, Limits(seconds=0.5), interpreter(tmp_path, f"sleep 30 & echo $! > {tmp_path}/pid; wait"))
+    assert found["error"] == "Hang"
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def test_many_tables_are_asked_as_one_is(orders: str, tmp_path: Path) -> None:
+    """Forks of one process give what processes give; one of them that fails does not end the others."""
+    jobs = [Job("delta", str(tmp_path / "absent")), job_of(orders, {}, {})]
+    absent, found = ask_many("deltalake", jobs, LIMITS)
+    assert found == ask("deltalake", jobs[1], LIMITS)
+    assert absent["error"] == "TableNotFoundError"
+    assert [each["error"] for each in ask_many("deltalake", jobs, Limits(seconds=0))] == ["Hang", "Hang"]
+
+
+def test_a_crash_of_a_fork_is_a_finding(orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(child.READERS, "polars", lambda job: os.kill(os.getpid(), signal.SIGKILL))
+    job = {"engine": "polars", "rows": 1, "seconds": 60, "folder": str(tmp_path)}
+    assert child.forked(job) == {"error": "Crash", "words": "SIGKILL"}
+
+
+def ended(pid: int) -> bool:
+    """Whether a process ends within a while; one that nobody waited for has ended, too."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_what_lakescan_refuses_is_told_by_the_name_of_the_feature(orders: str) -> None:
+    log = Path(orders, "_delta_log")
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["later"], "writerFeatures": ["later"]}
+    (log / "00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
+    found = conformance("orders", job_of(orders, {}, {}), LIMITS, engines=("deltalake",))
+    assert found.own.outcome == "unsupported"
+    assert "later" in found.own.detail
+    assert found.readings[1].outcome in ("unsupported", "error")
+
+
+def test_more_rows_than_are_compared_are_counted(orders: str) -> None:
+    found = conformance("orders", job_of(orders, {}, {}), Limits(rows=2), engines=("deltalake",))
+    assert [(r.outcome, r.rows) for r in found.readings] == [("read", 3), ("same count", 3)]
+
+
+def test_tables_are_found_below_folders_and_not_inside_of_tables(orders: str, tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "lake" / "a" / "b"), ROWS)
+    (tmp_path / "lake" / "empty").mkdir()
+    assert list(found_below(str(tmp_path / "lake"))) == [str(tmp_path / "lake" / "a" / "b"), orders]
+    assert list(found_below(orders)) == [orders]
+    assert list(found_below("s3://lake/orders")) == ["s3://lake/orders"]
+
+
+def test_values_are_the_same_whatever_arrow_type_holds_them() -> None:
+    moment = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
+    key = uuid.UUID(int=7)
+    same = [
+        (pa.array([1, None], pa.int8()), pa.array([1, None], pa.int64())),
+        (pa.array(["a"], pa.string_view()), pa.array(["a"]).dictionary_encode()),
+        (pa.array([moment], pa.timestamp("ms", "UTC")), pa.array([moment], pa.timestamp("ns", "Europe/Berlin"))),
+        (pa.array([key.bytes], pa.binary(16)), pa.array([str(key)])),
+        (pa.array([-0.0]), pa.array([0.0])),
+        (pa.array([float("nan")]), pa.array([-float("nan")])),
+        (pa.array([decimal.Decimal("1.50")]), pa.array([decimal.Decimal("1.50")], pa.decimal256(40, 2))),
+        (
+            pa.array([[("a", 1), ("b", 2)], None], pa.map_(pa.string(), pa.int64())),
+            pa.array(
+                [[{"key": "b", "value": 2}, {"key": "a", "value": 1}], None],
+                pa.large_list(pa.struct({"key": pa.string(), "value": pa.int8()})),
+            ),
+        ),
+        (pa.array([[1, 2]], pa.list_(pa.int64(), 2)), pa.array([[0], [1, 2]]).slice(1)),
+        (pa.array([{"a": 1}, None]), pa.array([{"a": 5}, {"a": 1}, None]).slice(1)),
+    ]
+    for one, other in same:
+        assert plain(one) == plain(other), (one.type, other.type)
+
+
+def test_other_values_are_not_the_same() -> None:
+    pairs = [
+        (pa.array([[]], pa.list_(pa.int64())), pa.array([None], pa.list_(pa.int64()))),
+        (pa.array([1]), pa.array(["1"])),
+        (pa.array([{"a": None}], pa.struct({"a": pa.int64()})), pa.array([None], pa.struct({"a": pa.int64()}))),
+        (pa.array([1], pa.timestamp("us")), pa.array([1], pa.timestamp("ms"))),
+    ]
+    for one, other in pairs:
+        assert list(map(repr, plain(one))) != list(map(repr, plain(other))), one.type
+
+
+def test_the_report_is_text_json_and_markdown(orders: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.md"
+    folder = str(Path(orders).parent)
+    text = CliRunner().invoke(app, ["conformance", folder, "--markdown", str(page)], catch_exceptions=False).stdout
+    assert f"{orders}: delta" in text
+    assert "  lakescan " in text
+    assert f"  polars {polars.__version__}: same, 3 rows" in text
+    assert f"| `{orders}` | delta 1,2 | 3 | 2 |" in page.read_text()
+    found = CliRunner().invoke(app, ["conformance", folder, "--json"], catch_exceptions=False).stdout
+    (record,) = [json.loads(line) for line in found.splitlines()]
+    assert record["table"] == orders
+    assert record["engines"]["deltalake"]["outcome"] == "same"
+
+
+def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["conformance", str(tmp_path)])
+    assert isinstance(found.exception, lakescan.LakescanError)
+
+
+def test_bars_in_words_do_not_break_the_markdown(tmp_path: Path, orders: str) -> None:
+    other = {"duckdb": answering(tmp_path, error="ValueError", words="a | b")}
+    found = conformance("a|b", Job("delta", orders), LIMITS, other, engines=("duckdb",))
+    assert "`a\\|b`" in markdown([found])
+    assert "a \\| b" in markdown([found])
+    assert as_record(found)["engines"]["duckdb"]["detail"] == "ValueError: a | b"

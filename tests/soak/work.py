@@ -1,0 +1,130 @@
+"""Work on one table: a writer, followers, readers and maintenance, each in a thread, until they are told to end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+import lakescan
+
+LIVE = 2_000  # rows that a table keeps: older ones are deleted
+BATCH = 100  # rows of an append
+PROPERTIES = {
+    "iceberg": {
+        "format-version": "3",
+        "write.delete.mode": "merge-on-read",
+        "write.update.mode": "merge-on-read",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "5",
+    },
+    "delta": {"delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 0 seconds"},
+}
+
+
+class Work:
+    """The threads of one table, what they did, and what failed."""
+
+    def __init__(self, kind: str, warehouse: str, leak: int = 0) -> None:
+        self.kind, self.done = kind, Counter[str]()
+        self.failed: list[str] = []
+        self._leak, self._leaked = leak, list[bytes]()
+        self._ended = threading.Event()
+        self._next = itertools.count()
+        self._name = f"{kind}.db.t"
+        catalog = lakescan.catalog(kind, warehouse=f"{warehouse}/{kind}")
+        catalog.create_namespace("db")
+        catalog.create_table("db.t", "id BIGINT, part BIGINT, note STRING", format=kind, properties=PROPERTIES[kind])
+        self._rows = 0
+        self._offset: dict[str, Any] | None = None
+        loops = (self._write, self._follow, self._read, self._maintain)
+        self._threads = [threading.Thread(target=self._loop, args=(each,), name=each.__name__) for each in loops]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+    def check(self) -> None:
+        """The rows are those that were written and not deleted, each once."""
+        ids = sorted(self._table().scan().select("id").to_arrow()["id"].to_pylist())
+        expected = list(range(max(0, self._rows - LIVE), self._rows))
+        if ids[-len(expected) :] != expected:
+            self.failed.append(f"{self.kind}: the newest {len(expected)} rows are not those that were written")
+
+    def _table(self) -> lakescan.Table:
+        return lakescan.table(self._name)
+
+    def _loop(self, step: Callable[[], None]) -> None:
+        while not self._ended.is_set():
+            try:
+                step()
+                self.done[step.__name__.strip("_")] += 1
+            except lakescan.CommitConflict:
+                self.done["conflicts"] += 1  # another thread changed the same files: as it may be
+            except Exception as error:
+                self.failed.append(f"{self.kind}, {step.__name__}: {type(error).__name__}: {error}")
+                self._ended.set()
+            self._ended.wait(0.01)
+
+    def _write(self) -> None:
+        """Append; then change a few rows, and delete those that are old."""
+        start = self._rows
+        ids = range(start, start + BATCH)
+        rows = {"id": list(ids), "part": [n % 4 for n in ids], "note": [f"note {n}" for n in ids]}
+        self._table().append(pa.table(rows))
+        self._rows += BATCH
+        if self._leak:
+            self._leaked.append(bytes(bytearray(b"x" * self._leak)))
+        if next(self._next) % 4 == 3:
+            self._table().update({"note": "'changed'"}, where=f"id % 17 = 0 AND id >= {start}")
+            self._table().delete(f"id < {self._rows - LIVE}")
+
+    def _follow(self) -> None:
+        """A follower that goes on where the last one ended, drained and closed."""
+        follower = self._table().stream(start=self._offset, wait=False, **{"on-change": "skip"})
+        for batch in follower:
+            self.done["rows followed"] += batch.num_rows
+        self._offset = follower.offset
+        follower.close()
+
+    def _read(self) -> None:
+        table = self._table()
+        whole = table.scan()
+        if whole.count() != whole.to_arrow().num_rows:
+            self.failed.append(f"{self.kind}: a count is not the number of rows")
+        table.scan().where("part = 1 AND note LIKE 'note%'").select("id").to_arrow()
+        lakescan.sql("SELECT part, count(*) AS n FROM t GROUP BY part", t=whole).to_arrow()
+        table.history()
+
+    def _maintain(self) -> None:
+        self._ended.wait(3)
+        table = self._table()
+        try:
+            table.compact()
+        except lakescan.CommitConflict:
+            self.done["compactions given up"] += 1  # the writer changed the same files: the next one takes them
+        if self.kind == "delta":
+            table.checkpoint()
+        else:
+            table.expire_snapshots(older_than=datetime.now(UTC) - timedelta(minutes=1), clean_expired_files=True)
+        table.health()
+        table.remove_orphans(dry_run=True)
+
+
+def works(warehouse: str, leak: int = 0) -> list[Work]:
+    """The work of one table of each format. `leak`: bytes that each append keeps, to see that it is found."""
+    return [Work(kind, warehouse, leak) for kind in PROPERTIES]
+
+
+def described(each: Work) -> dict[str, Any]:
+    return {"table": each.kind, **each.done}
