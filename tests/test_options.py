@@ -278,7 +278,9 @@ def test_an_option_with_a_dot_is_spelled_without_it_in_python(name: str) -> None
         ({"delete-ratio-treshold": 0.5}, "delete-ratio-threshold"),
         ({"delete-ratio-threshold": 2}, "a number above 0, up to 1"),
         ({"partial-progress.enable": True}, "partial-progress.enabled"),
-        ({"sort-order": "a"}, "sort-order is for strategy=sort"),
+        ({"sort-order": "a", "strategy": "binpack"}, "sort-order is for strategy=sort"),
+        ({"sort-order": "a", "zorder-by": "b"}, "sort-order is for strategy=sort"),
+        ({"zorder-by": "a", "Strategy": "sort"}, "zorder-by is for strategy=zorder"),
         ({"strategy": "zorder"}, "needs zorder-by"),
         ({"purge": True, "rewrite-all": True}, "give only one"),
     ],
@@ -286,6 +288,12 @@ def test_an_option_with_a_dot_is_spelled_without_it_in_python(name: str) -> None
 def test_options_of_compactions_are_checked(options: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidOption, match=said):
         CompactOptions.of(options)
+
+
+def test_an_order_says_the_strategy() -> None:
+    assert CompactOptions.of({"sort_order": "a"}).strategy == "sort"
+    assert CompactOptions.of({"zorder_by": ["a", "b"]}).strategy == "zorder"
+    assert CompactOptions.of({}).strategy == "binpack"
 
 
 def test_options_of_rewrite_data_files_that_are_not_implemented_are_refused_by_name() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from lakescan.common.option_values import Value, boolean, names, one_of, parse_size, positive, terms
@@ -50,7 +50,7 @@ class CompactOptions(WriteOptions):
         "strategy",
         one_of("binpack", "sort", "zorder"),
         "How rows are arranged: in any order (binpack), or sorted over all files of a partition, by columns (sort) or "
-        "along a curve through several columns (zorder).",
+        "along a curve through several columns (zorder). `sort-order` and `zorder-by` alone choose theirs.",
         _REWRITE,
         default="binpack",
     )
@@ -154,6 +154,8 @@ class CompactOptions(WriteOptions):
             raise InvalidOption(
                 "wap-id and wap-branch are for new rows only: to compact a branch, use the option branch"
             )
+        if "strategy" not in map(str.lower, values) and (options.zorder_by or options.sort_order):
+            options = replace(options, strategy="zorder" if options.zorder_by else "sort")
         if options.sort_order and options.strategy != "sort":
             raise InvalidOption("sort-order is for strategy=sort")
         if options.zorder_by and options.strategy != "zorder":

@@ -340,7 +340,8 @@ class CompactKeywords(WriteKeywords, total=False):
 
     strategy: str
     """How rows are arranged: in any order (binpack), or sorted over all files of a partition, by columns (sort) or
-    along a curve through several columns (zorder). Takes binpack, sort or zorder. By default: binpack."""
+    along a curve through several columns (zorder). `sort-order` and `zorder-by` alone choose theirs. Takes binpack,
+    sort or zorder. By default: binpack."""
     sort_order: Sequence[str] | str
     """What the strategy `sort` sorts by. Takes a string, or a list of them: country, days(ts) DESC NULLS LAST. By
     default: the table's sort order."""
