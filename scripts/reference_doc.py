@@ -82,7 +82,7 @@ def _features() -> list[str]:
     lines += [
         "## Delta",
         "",
-        "*read*: readers know it. *write*: new files and commits comply with it. *vacuum*: files can be removed safely.",
+        "*read*: readers know it. *write*: new files and commits comply with it. *vacuum*: files can be removed.",
         "",
     ]
     lines += ["A feature of writers alone need not be known by readers: tables with it are read in any case.", ""]

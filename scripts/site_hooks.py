@@ -81,5 +81,5 @@ def first_sentence(text: str) -> str:
     )
     prose = next((each for each in paragraphs if re.match(r"[A-Z*`\[]", each)), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(prose.split())).replace("**", "")
-    found = re.match(r".*?[.:](?=\s|$)", plain)
+    found = re.match(r".*?\.(?=\s|$)", plain)
     return (found[0] if found else plain).rstrip(":")
