@@ -60,7 +60,10 @@ bench: setup ## measure speed against peers, side by side, and print the ratios
 bench-quick: setup ## a minute of in-process work against its rivals; fails where a ratio is 20% worse than benchmarks/quick.json
 	@$(PYTHON) -m benchmarks.quick $(BENCH_ARGS)
 
+site: ## build the documents as a site into build/site, in an environment of its own (build/site-venv)
+	@scripts/site.sh
+
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak
+.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site

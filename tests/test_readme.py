@@ -1,4 +1,4 @@
-"""The README's code runs, as it stands there."""
+"""The code of the README and of the tour runs, as it stands there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from tests.support import readme
 
 
 @pytest.mark.spark
-def test_the_readmes_python_and_sql_run(spark, shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = readme.run_python_and_sql(spark, shop, tmp_path)
+@pytest.mark.parametrize("page", [readme.README, readme.TOUR], ids=lambda page: page.name)
+def test_the_pages_python_and_sql_run(
+    spark, shop, page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = readme.run_python_and_sql(page, spark, shop, tmp_path)
     assert names["table"].num_rows == names["frame"].count() > 0
     assert "files by partition" in capsys.readouterr().out
-    assert spark.table("orders").count() == names["orders"].scan().to_arrow().num_rows
+
+
+def test_the_readme_is_one_screen() -> None:
+    assert len(readme.README.read_text().splitlines()) <= 60
 
 
 def test_the_readmes_shell_lines_are_targets_and_extras_that_exist() -> None:

@@ -1,4 +1,4 @@
-"""Run the README's code blocks as they stand, against small sample tables.
+"""Run the code blocks of the README and of the tour as they stand, against small sample tables.
 
 `python -m tests.support.readme FOLDER` does so with the lakescan that is installed, which is how the built wheel is
 checked: FOLDER receives the tables. It needs no test library.
@@ -18,15 +18,18 @@ from samples.shop import Shop, make_shop
 ROOT = Path(__file__).parents[2]
 
 
-def blocks(language: str) -> list[str]:
-    """The README's code blocks of a language, in order."""
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README, TOUR = ROOT / "README.md", ROOT / "docs" / "tour.md"
 
 
-def run_python_and_sql(spark: Any, shop: Shop, folder: Path) -> dict[str, Any]:
-    """Run the Python blocks in one namespace, then the SQL block; return the namespace.
+def blocks(language: str, page: Path = README) -> list[str]:
+    """The page's code blocks of a language, in order."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
-    Paths under `/lake` in the README are those of the sample tables and of `folder`.
+
+def run_python_and_sql(page: Path, spark: Any, shop: Shop, folder: Path) -> dict[str, Any]:
+    """Run the page's Python blocks in one namespace, then its SQL blocks; return the namespace.
+
+    Paths under `/lake` are those of the sample tables and of `folder`.
     """
     places = {
         "/lake/shop/orders": shop.orders,
@@ -38,12 +41,12 @@ def run_python_and_sql(spark: Any, shop: Shop, folder: Path) -> dict[str, Any]:
     def here(text: str) -> str:
         for place, path in places.items():
             text = text.replace(place, path)
-        assert "/lake/" not in text, "the README names a path that has no sample table"
+        assert "/lake/" not in text, f"{page.name} names a path that has no sample table"
         return text
 
     names: dict[str, Any] = {"spark": spark}
-    exec(compile(here("\n".join(blocks("python"))), "README.md", "exec"), names)
-    for statement in blocks("sql"):
+    exec(compile(here("\n".join(blocks("python", page))), page.name, "exec"), names)
+    for statement in blocks("sql", page):
         spark.sql(here(statement).replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY"))
     return names
 
@@ -73,11 +76,13 @@ def main(folder: Path) -> None:
     assert not unknown_commands(), unknown_commands()
     spark = local_session("README", {"spark.sql.warehouse.dir": f"{folder}/warehouse"})
     with contextlib.redirect_stdout(io.StringIO()):
-        names = run_python_and_sql(spark, make_shop(folder / "shop", rows=6_000), folder)
-    assert names["table"].num_rows == names["frame"].count() > 0
+        shop = make_shop(folder / "shop", rows=6_000)
+        for page in (README, TOUR):
+            names = run_python_and_sql(page, spark, shop, folder / page.stem)
+            assert names["table"].num_rows == names["frame"].count() > 0
     spark.stop()
-    counts = {language: len(blocks(language)) for language in ("sh", "python", "sql")}
-    print(f"README of lakescan {lakescan.__version__} in {Path(lakescan.__file__).parent.name}: {counts}")
+    counts = {page.name: len(blocks("python", page)) + len(blocks("sql", page)) for page in (README, TOUR)}
+    print(f"blocks that run with lakescan {lakescan.__version__}, as installed: {counts}")
 
 
 if __name__ == "__main__":

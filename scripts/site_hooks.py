@@ -1,0 +1,85 @@
+"""What the site's build adds to mkdocs: drawings within pages, links to the repository, `llms.txt`.
+
+- A drawing of `docs/drawings/` becomes part of its page, so that its colours follow the page's.
+- A link that leaves `docs/` leads to the repository: pages are read there, too.
+- `llms.txt` lists the pages, with the first sentence of each, in the order of the navigation.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+_FIGURE = re.compile(r'<p><img alt="([^"]*)" src="[^"]*?drawings/([\w-]+)\.svg"\s*/?></p>')
+_LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]*)")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    """Lead links out of `docs/` to the repository."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def outside(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", folder, link[2]))
+        inside = target == "docs" or target.startswith("docs/")
+        return link[0] if inside else f"{link[1]}{config['repo_url'].rstrip('/')}/blob/main/{target}"
+
+    return _LINK.sub(outside, markdown)
+
+
+def on_page_content(html: str, config: Any, **_: Any) -> str:
+    """Put drawings into the page."""
+
+    def inline(found: re.Match[str]) -> str:
+        drawing = (Path(config["docs_dir"]) / "drawings" / f"{found[2]}.svg").read_text()
+        drawing = drawing[drawing.index("<svg") :]
+        return f'<figure class="drawing" role="img" aria-label="{found[1]}">{drawing}</figure>'
+
+    return _FIGURE.sub(inline, html)
+
+
+def on_nav(nav: Any, config: Any, files: Any) -> Any:
+    """Write `llms.txt` from the navigation, into the site's root."""
+    from mkdocs.structure.files import File
+
+    content = llms_txt(config, nav)
+    files.append(File.generated(config, "llms.txt", content=content))
+    return nav
+
+
+def llms_txt(config: Any, nav: Any) -> str:
+    """The text of `llms.txt` (https://llmstxt.org): the project, then its pages by section."""
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
+    docs = Path(config["docs_dir"])
+
+    def entries(items: Any) -> None:
+        for item in items:
+            if item.is_page:
+                about = first_sentence((docs / item.file.src_uri).read_text())
+                title = item.title or heading((docs / item.file.src_uri).read_text())
+                lines.append(f"- [{title}]({config['site_url'] or ''}{item.file.url}): {about}")
+            elif item.is_section:
+                lines.extend(["", f"## {item.title}", ""])
+                entries(item.children)
+
+    entries(nav.items)
+    return "\n".join(lines) + "\n"
+
+
+def heading(text: str) -> str:
+    """The first heading of a page."""
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a page's first paragraph, without links and marks."""
+    body = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    paragraphs = (
+        each.strip() for each in re.split(r"\n\s*\n", re.sub(r"<!--.*?-->|```.*?```", "", body, flags=re.DOTALL))
+    )
+    prose = next((each for each in paragraphs if re.match(r"[A-Z*`\[]", each)), "")
+    plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(prose.split())).replace("**", "")
+    found = re.match(r".*?\.(?=\s|$)", plain)
+    return (found[0] if found else plain).rstrip(":")

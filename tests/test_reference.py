@@ -1,0 +1,51 @@
+"""The pages of the reference are what the source says, and each error has its advice."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import lakescan
+
+ROOT = Path(__file__).parents[1]
+TROUBLESHOOTING = ROOT / "docs" / "guides" / "troubleshooting.md"
+
+
+def _module(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_of_the_reference_are_current() -> None:
+    for path, text in _module("reference_doc").pages().items():
+        assert path.read_text() == text, "run: python scripts/reference_doc.py"
+
+
+def test_every_error_has_a_line_of_advice() -> None:
+    errors = {
+        name
+        for name in lakescan.__all__
+        if isinstance(getattr(lakescan, name), type) and issubclass(getattr(lakescan, name), lakescan.LakescanError)
+    }
+    rows = set(re.findall(r"^\| `(\w+)` \| .+ \| .+ \|$", TROUBLESHOOTING.read_text(), re.MULTILINE))
+    assert errors - {"LakescanError"} == rows & errors
+
+
+def test_every_page_that_the_navigation_names_exists_and_every_guide_is_named() -> None:
+    named = set(re.findall(r"([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    docs = ROOT / "docs"
+    assert sorted(name for name in named if not (docs / name).exists()) == []
+    pages = {
+        page.relative_to(docs).as_posix()
+        for each in ("guides", "how", "reference")
+        for page in (docs / each).rglob("*.md")
+    }
+    assert sorted(pages - named) == []
+
+
+def test_llms_txt_takes_a_pages_first_sentence() -> None:
+    first = _module("site_hooks").first_sentence
+    assert first("---\nspark: true\n---\n# T\n\nYou read [tables](a.md) **fast**. More.\n") == "You read tables fast."
