@@ -157,6 +157,10 @@ class SimulatedCatalog(MetastoreCatalog):
         self.pointer.swap(None, staged.metadata_location)
         return self.load_table(identifier)
 
+    def register_table(self, identifier: Any, metadata_location: str, overwrite: bool = False) -> Table:
+        self.pointer.swap(None, metadata_location)
+        return self.load_table(identifier)
+
     def namespace_exists(self, namespace: Any) -> bool:
         return True
 
@@ -185,7 +189,7 @@ class SimulatedCatalog(MetastoreCatalog):
         raise NotImplementedError
 
     create_namespace = drop_namespace = drop_table = drop_view = _refused
-    purge_table = register_table = rename_table = update_namespace_properties = _refused
+    purge_table = rename_table = update_namespace_properties = _refused
     register_view = create_view = _refused
 
     def supports_server_side_planning(self) -> bool:

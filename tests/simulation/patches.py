@@ -17,6 +17,9 @@ from unittest.mock import patch
 
 from pyarrow import fs as pafs
 
+import duckdb
+import pyarrow as pa
+
 import lakescan
 from lakescan.catalogs import registry
 from lakescan.common.cache import CACHE
@@ -28,6 +31,7 @@ from tests.simulation.store import Store
 from tests.simulation.world import World
 
 _REAL_DATETIME = datetime
+_CONNECT = duckdb.connect
 
 
 class Inline:
@@ -100,6 +104,7 @@ def inside(world: World, store: Store) -> Iterator[None]:
             return store.put(f"{authority}/{location.partition('://')[2].partition('/')[2]}", data, create=True)
 
     CACHE.clear()
+    pa.set_cpu_count(1)
     state = random.getstate()
     random.seed(world.plan.seed)
     registry._OPEN.clear()
@@ -127,6 +132,8 @@ def inside(world: World, store: Store) -> Iterator[None]:
         enter(patch.object(time, "monotonic", lambda: world.now / 1000))
         enter(patch.object(time, "sleep", world.sleep))
         enter(patch.object(os, "urandom", world.bytes))
+        enter(patch.object(random, "_urandom", world.bytes))  # of `secrets`
+        enter(patch.object(duckdb, "connect", lambda: _CONNECT(config={"threads": 1})))
         _Clock.world = world
         try:
             yield

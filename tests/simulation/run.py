@@ -10,16 +10,26 @@ from typing import Any
 import pyarrow as pa
 
 import lakescan
-from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError, MissingFile, QueryFailed, StorageError
+from lakescan.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    LakescanError,
+    MissingFile,
+    NoSuchSnapshot,
+    QueryFailed,
+    SchemaChanged,
+    StorageError,
+)
 from tests.simulation import catalog as catalogs
 from tests.simulation.actors import ACTIONS
-from tests.simulation.model import BANK, Model, Record, State
+from tests.simulation.model import BANK, Model, State, difference, state_of
 from tests.simulation.patches import inside
 from tests.simulation.plan import Plan, Step
 from tests.simulation.store import Store
 from tests.simulation.world import Actor, Broken, Killed, World
 
 _RUNS = count()
+GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
 FIRST: State = {**{i: ("bank", 100) for i in BANK}, 11: ("a", 1), 12: ("b", 2), 13: ("a", 3), 14: ("b", 4)}
 
@@ -45,9 +55,10 @@ class Run:
         self.store = Store(self.world)
         self.store.root = "sim"
         self.pointer = catalogs.Pointer(self.store, plan.catalog)
-        self.model = Model(dict(FIRST), is_serializable=plan.format != "delta")
+        self.model = Model(dict(FIRST), is_serializable=plan.format != "delta" or ("delta.isolationLevel", "Serializable") in plan.properties)
         self.live: set[str] = set()
-        self.memory: dict[str, Any] = {}  # of followers
+        self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
+        self.has_expired = False
 
     @property
     def name(self) -> str:
@@ -59,6 +70,27 @@ class Run:
     def rows(self, table: lakescan.Table | None = None) -> list[tuple[int, str | None, int]]:
         found = (table or self.table()).scan().select("id", "part", "amount").to_arrow()
         return list(zip(*(found[name].to_pylist() for name in SCHEMA.names), strict=True))
+
+    def catch_up(self, name: str, began: int) -> State:
+        """Read a stream of changes from where its follower is, each change once; returns its replica."""
+        offset, replica = self.followers.get(name, (None, {}))
+        replica = dict(replica)
+        how: dict[str, Any] = {"readChangeFeed": True} if self.plan.format == "delta" else {"on_change": "changelog"}
+        stream = self.table().stream(start=offset, wait=False, **how)
+        changes = [row for batch in stream for row in batch.to_pylist()]
+        for row in sorted(changes, key=lambda row: _order(row)):
+            kind, own = row["_change_type"], (row["part"], row["amount"])
+            if kind in ("delete", "update_preimage", "update_before"):
+                if replica.pop(row["id"], None) != own:
+                    raise Broken(f"a stream says that the row {row['id']} {own} went, which it had not told of")
+            else:
+                if row["id"] in replica:
+                    raise Broken(f"a stream tells twice of the row {row['id']}")
+                replica[row["id"]] = own
+        self.followers[name] = stream.offset, replica
+        if replica not in [each.state for each in self.model.versions[began:]]:
+            raise Broken(f"a stream of changes leads to rows of no version: {replica}")
+        return replica
 
     def execute(self) -> Outcome:
         failure: BaseException | None = None
@@ -82,15 +114,13 @@ class Run:
     def _make(self) -> None:
         rows = pa.Table.from_pylist([{"id": k, "part": v[0], "amount": v[1]} for k, v in FIRST.items()], SCHEMA)
         properties = dict(self.plan.properties)
-        if self.plan.format != "delta":
+        parts = ["part"] if self.plan.partitioned else []
+        if self.plan.format == "delta":
+            lakescan.save(rows, self.name, format="delta", partition_by=parts, properties=properties)
+        else:
             properties["format-version"] = self.plan.format.rpartition(" ")[2]
-        lakescan.save(
-            rows,
-            self.name,
-            format=self.plan.format.partition(" ")[0],
-            partition_by=["part"] if self.plan.partitioned else None,
-            properties=properties,
-        )
+            found = lakescan.catalog(catalogs.NAME)
+            found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(rows)
         self._note_live()
 
     def _work(self, actor: Actor, step: Step) -> None:
@@ -103,10 +133,14 @@ class Run:
         except CommitStateUnknown as error:
             outcome, said = "unknown", str(error)
         except (CommitConflict, StorageError, QueryFailed) as error:
-            if isinstance(error, QueryFailed | MissingFile) and not actor.is_dead and not self._may(error, step):
-                raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
             if actor.is_dead:
                 raise Killed from None
+            if not isinstance(error, CommitConflict) and not self._has_cause(error, step):
+                raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
+            outcome, said = "refused", f"{type(error).__name__}: {error}"
+        except GONE as error:
+            if step.kind != "follow":
+                raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except LakescanError as error:
             if actor.is_dead:
@@ -117,9 +151,10 @@ class Run:
         world.tell(actor, f"{step.kind} is {outcome} {said[:300]}")
         model.end(record, outcome)
 
-    def _may(self, error: LakescanError, step: Step) -> bool:
+    def _has_cause(self, error: LakescanError, step: Step) -> bool:
         """Whether an error has a cause: a fault of the step, or files that were removed by the rules."""
-        return any(each[0] == step.number for each in self.world.faults) or isinstance(error, MissingFile)
+        has_fault = any(each[0] == step.number for each in self.world.faults)
+        return has_fault or (isinstance(error, MissingFile) and self.has_expired)
 
     # What the store and the catalog tell
 
@@ -148,10 +183,22 @@ class Run:
             raise Broken(f"a live file is removed: {key}")
 
     def _last_checks(self) -> None:
-        if self.rows() != self.rows(self.table()):
-            raise Broken("two reads of one state differ")
-        if dict(zip((r[0] for r in self.rows()), ((r[1], r[2]) for r in self.rows()), strict=True)) != self.model.versions[-1].state:
+        newest = self.model.versions[-1].state
+        if state_of(self.rows()) != newest:
             raise Broken("the table is not what its last commit made")
+        for name in self.followers:
+            try:
+                replica = self.catch_up(name, 0)
+            except GONE:
+                continue
+            if replica != newest:
+                raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")
+
+
+def _order(row: dict[str, Any]) -> Any:
+    """Changes of one commit: what goes, then what comes."""
+    at = row.get("_change_ordinal", row.get("_commit_version"))
+    return at, row["_change_type"] not in ("delete", "update_preimage", "update_before")
 
 
 def run(plan: Plan) -> Outcome:

@@ -10,7 +10,27 @@ from tests.simulation.plan import ActorPlan, Plan, Step
 
 FORMATS = ("delta", "iceberg 2", "iceberg 3")
 _PARTS = ("a", "b", "c")
-_KINDS = {"append": 4, "overwrite": 1, "overwrite part": 1, "delete": 2, "delete part": 1, "update": 2, "transfer": 3, "upsert": 2, "compact": 2, "read": 3}
+_KINDS = {
+    "append": 5,
+    "overwrite": 1,
+    "overwrite part": 1,
+    "delete": 2,
+    "delete part": 1,
+    "update": 1,
+    "transfer": 1,
+    "upsert": 1,
+    "compact": 2,
+    "read": 3,
+    "follow": 2,
+    "stream": 2,
+    "orphans": 1,
+    "column": 0.5,
+    "property": 0.5,
+}
+_OWN = {
+    "delta": {"checkpoint": 2},
+    "iceberg": {"equality": 2, "expire": 1, "manifests": 1, "deletes": 1, "convert": 1, "field": 0.5, "branch": 0.5},
+}
 
 
 class _Seed:
@@ -18,6 +38,7 @@ class _Seed:
         self.random = Random(f"{seed} plan")
         self.number = 0
         self.id = 100
+        self.epoch, self.batch = 0, None
 
     def new_rows(self, least: int = 1, part: str | None = None) -> tuple[Any, ...]:
         made = []
@@ -50,6 +71,17 @@ class _Seed:
                 values = (random.randint(1, 9), *sorted({self.known(), self.known()}))
             case "transfer":
                 values = (*random.sample(BANK, 2), random.randint(1, 30))
+            case "stream":
+                if self.batch is None or random.random() < 0.3:
+                    self.epoch += 1
+                    self.batch = (self.epoch, *self.new_rows())
+                values = self.batch
+            case "branch":
+                values = self.new_rows()
+            case "expire":
+                values = (random.randint(1, 3),)
+            case "follow":
+                values = (random.randint(1, 2),)
             case "upsert" | "equality":
                 keys = {self.known(), self.known()}
                 values = tuple((each, random.choice(_PARTS), random.randrange(50)) for each in sorted(keys))
@@ -60,14 +92,36 @@ def plan_of(seed: int, format: str) -> Plan:
     """The plan of a seed, in a format."""
     made = _Seed(seed)
     random = made.random
+    name, _, version = format.partition(" ")
+    kinds = {**_KINDS, **_OWN[name]}
+    in_place = random.random() < 0.5
+    properties: dict[str, str] = {}
+    if name == "delta":
+        if random.random() < 0.6:
+            properties["delta.enableChangeDataFeed"] = "true"
+        else:
+            del kinds["follow"]
+        if random.random() < 0.3:
+            properties["delta.enableRowTracking"] = "true"
+        if random.random() < 0.3:
+            properties["delta.enableInCommitTimestamps"] = "true"
+        properties["delta.enableDeletionVectors"] = "true" if in_place else "false"
+        properties["delta.checkpointInterval"] = random.choice(["2", "10"])
+        if random.random() < 0.5:
+            properties["delta.isolationLevel"] = "Serializable"
+    elif in_place:
+        properties |= {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+    if version == "3":
+        del kinds["equality"], kinds["convert"]
     actors = []
     for n in range(random.choice([2, 2, 3])):
-        steps = tuple(made.step(_KINDS) for _ in range(random.choice([1, 2, 3])))
+        steps = tuple(made.step(kinds) for _ in range(random.choice([1, 2, 2])))
         actors.append(ActorPlan("ABCD"[n], steps))
     return Plan(
         seed,
         format,
         tuple(actors),
+        tuple(properties.items()),
         partitioned=random.random() < 0.4,
         catalog=random.choice(["sql", "rest"]),
         switch_rate=random.choice([0.05, 0.2, 0.5, 1.0]),

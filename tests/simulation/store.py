@@ -116,10 +116,19 @@ class Store(pafs.FileSystemHandler):
     def create_dir(self, path: str, recursive: bool) -> None:
         pass
 
+    def copy_file(self, source: str, target: str) -> None:
+        def act() -> None:
+            if source not in self.objects:
+                raise FileNotFoundError(source)
+            self.objects[target] = self.objects[source][0], self.world.now
+            self.on_put(target, self.objects[source][0])
+
+        self.world.call("copy", self.shown(target), act, WRITE)
+
     def _refused(self, *arguments: Any) -> Any:
         raise NotImplementedError
 
-    copy_file = delete_dir = delete_dir_contents = delete_root_dir_contents = _refused
+    delete_dir = delete_dir_contents = delete_root_dir_contents = _refused
     move = open_append_stream = _refused
 
 

@@ -39,6 +39,7 @@ class Actor:
     calls: int = 0  # of the step
     is_dead: bool = False
     is_done: bool = False
+    is_busy: bool = False  # in the middle of a step
     asleep_until: int = 0
     turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -247,15 +248,21 @@ class World:
             for step in actor.plan.steps:
                 if actor.is_dead:
                     break
-                actor.step, actor.calls = step, 0
+                actor.step, actor.calls, actor.is_busy = step, 0, True
                 work(actor, step)
+                actor.is_busy = False
+                self.between(actor)
         except Killed:
             pass
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
-        actor.is_done = True
+        actor.is_done, actor.is_busy = True, False
         self.baton.release()
+
+    def between(self, actor: Actor) -> None:
+        """Others may run between two steps."""
+        actor.hand_over()
 
     def _end(self) -> None:
         """Let all threads end."""
