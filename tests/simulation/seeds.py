@@ -9,6 +9,7 @@ from tests.simulation.model import BANK
 from tests.simulation.plan import ActorPlan, Plan, Step
 
 FORMATS = ("delta", "iceberg 2", "iceberg 3")
+_KEYS = (11, 12, 13, 51, 52, 53)  # of upserts: rows that are there, and others that no append adds
 _PARTS = ("a", "b", "c")
 _KINDS = {
     "append": 5,
@@ -48,7 +49,7 @@ class _Seed:
         return tuple(made)
 
     def known(self) -> int:
-        return self.random.choice([11, 12, 13, 14, *range(101, self.id + 1)])
+        return self.random.choice([11, 12, 13, 14, 51, 52, *range(101, self.id + 1)])
 
     def step(self, kinds: dict[str, int]) -> Step:
         random = self.random
@@ -83,17 +84,18 @@ class _Seed:
             case "follow":
                 values = (random.randint(1, 2),)
             case "upsert" | "equality":
-                keys = {self.known(), self.known()}
+                keys = {random.choice(_KEYS), random.choice(_KEYS)}
                 values = tuple((each, random.choice(_PARTS), random.randrange(50)) for each in sorted(keys))
         return Step(self.number, kind, values)
 
 
-def plan_of(seed: int, format: str) -> Plan:
-    """The plan of a seed, in a format."""
+def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
+    """The plan of a seed, in a format; most steps are of the favoured kinds, if there are any."""
     made = _Seed(seed)
     random = made.random
     name, _, version = format.partition(" ")
     kinds = {**_KINDS, **_OWN[name]}
+    kinds.update(dict.fromkeys(favoured, 20))
     in_place = random.random() < 0.5
     properties: dict[str, str] = {}
     if name == "delta":

@@ -1,0 +1,128 @@
+"""Bugs that are put in on purpose, each of which the simulation must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+from pyroaring import BitMap64
+
+from lakescan.delta.commit import conflicts, put, vector_files
+from lakescan.iceberg.commit import publish
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.write import commit as iceberg_commit
+from lakescan.iceberg.write import outcomes, row_deletes
+from lakescan.iceberg.write.existing_deletes import ExistingDeletes
+from lakescan.maintenance import orphans
+from lakescan.storage import put_if_absent, removal
+from lakescan.streaming.stream import TableStream
+from lakescan.transaction.delta import DeltaTarget
+from tests.simulation.plan import Plan
+from tests.simulation.run import Outcome
+from tests.simulation.seeds import plan_of
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: what it is, in which formats, and how it is put in."""
+
+    name: str
+    formats: tuple[str, ...]
+    put_in: Callable[[], Any]
+    kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
+
+
+_DELTA, _ICEBERG = ("delta",), ("iceberg 2", "iceberg 3")
+
+
+def _overwriting_put() -> Any:
+    real = put_if_absent.put_if_absent
+
+    def put_anyway(storage: Any, location: str, data: bytes) -> bool:
+        if not real(storage, location, data):
+            with storage.create(location) as file:
+                file.write(data)
+        return True
+
+    return patch.object(put, "put_if_absent", put_anyway)
+
+
+def _blind_to_removals() -> Any:
+    real = conflicts.Winner._of_files
+
+    def of_files(self: Any, intent: Any, location: str) -> Any:
+        return real(self, replace(intent, removed=intent.removed.slice(0, 0)), location)
+
+    return patch.object(conflicts.Winner, "_of_files", of_files)
+
+
+def _repeated_offsets() -> Any:
+    return patch.object(TableStream, "decode", lambda self, node: self.initial_offset())
+
+
+def _removes_all() -> Any:
+    return patch.object(removal, "unnamed", lambda storage, locations, named: list(locations))
+
+
+def _young_orphans() -> Any:
+    return patch.object(orphans, "time_of", lambda storage, folder: datetime.now(UTC) + timedelta(days=3650))
+
+
+@contextmanager
+def _no_batches_remembered() -> Iterator[None]:
+    with (
+        patch.object(DeltaTarget, "has_committed", lambda self: False),
+        patch.object(iceberg_commit, "has_epoch", lambda *_: False),
+        patch("lakescan.transaction.iceberg.has_epoch", lambda *_: False),
+    ):
+        yield
+
+
+MUTANTS = (
+    Mutant("Delta's conflicts are not looked for", _DELTA, lambda: patch.object(conflicts.Winner, "check", lambda *_: None)),
+    Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put),
+    Mutant("a lost answer counts as another's commit", _DELTA, lambda: patch.object(put, "_is_own", lambda *_: False)),
+    Mutant("files that others removed are not missed", _DELTA, _blind_to_removals),
+    Mutant(
+        "a new vector forgets the old one",
+        _DELTA,
+        lambda: patch.object(vector_files.VectorWriter, "_existing", lambda self, files: {}),
+    ),
+    Mutant("branches may have moved on", _ICEBERG, lambda: patch.object(publish, "_same_branches", lambda *_: [])),
+    Mutant("Iceberg's validation is left out", _ICEBERG, lambda: patch.object(Validation, "check", lambda *_: None)),
+    Mutant("every error of a catalog is a refusal", _ICEBERG, lambda: patch.object(outcomes, "is_refusal", lambda *_: True)),
+    Mutant(
+        "a sequence number is used twice",
+        ("iceberg 2",),
+        lambda: patch.object(CommitBase, "sequence_number", property(lambda self: max(1, self.given.last_sequence_number))),
+    ),
+    Mutant(
+        "new deletes forget the old ones",
+        _ICEBERG,
+        lambda: patch.object(
+            row_deletes.ExistingDeletes,
+            "of",
+            staticmethod(lambda *arguments, of=ExistingDeletes.of: replace(of(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())),
+        ),
+    ),
+    Mutant("files of a failed commit are removed unseen", (*_DELTA, *_ICEBERG), _removes_all),
+    Mutant("files are orphans at once", (*_DELTA, *_ICEBERG), _young_orphans),
+    Mutant("a stream's offset stays where it began", (*_DELTA, *_ICEBERG), _repeated_offsets),
+    Mutant("batches of streams are not remembered", (*_DELTA, *_ICEBERG), _no_batches_remembered),
+)
+
+
+def find(mutant: Mutant, seeds: range, run: Callable[[Plan], Outcome]) -> tuple[int, Outcome] | None:
+    """How many seeds it takes until the bug is found, and what is found; None if it is not."""
+    for number, seed in enumerate(seeds, 1):
+        plan = plan_of(seed, mutant.formats[seed % len(mutant.formats)], mutant.kinds)
+        with mutant.put_in():
+            outcome = run(plan)
+        if outcome.failure is not None:
+            return number, outcome
+    return None
