@@ -16,6 +16,9 @@ test: setup ## run all tests
 fuzz: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
 	@$(PYTHON) -m tests.fuzz $(or $(FUZZ_ARGS),--seed 1 --cases 3000)
 
+simulate: setup ## interleave writers, readers and faults over tables in memory, by seeds (hours): SIMULATE_ARGS="--seeds 1000 --from 7"
+	@$(PYTHON) -m tests.simulation $(or $(SIMULATE_ARGS),--seeds 100000 --processes 2)
+
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
 
@@ -51,4 +54,4 @@ bench-quick: setup ## a minute of in-process work against its rivals; fails wher
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean
+.PHONY: help setup demo test check fuzz simulate smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from pyroaring import BitMap64
 
+from lakescan.delta.commit import commit as delta_commit
 from lakescan.delta.commit import conflicts, put, vector_files
 from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
@@ -35,6 +36,7 @@ class Mutant:
     formats: tuple[str, ...]
     put_in: Callable[[], Any]
     kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
+    seeds: int = 100  # in which it must be found
 
 
 _DELTA, _ICEBERG = ("delta",), ("iceberg 2", "iceberg 3")
@@ -59,6 +61,13 @@ def _blind_to_removals() -> Any:
         return real(self, replace(intent, removed=intent.removed.slice(0, 0)), location)
 
     return patch.object(conflicts.Winner, "_of_files", of_files)
+
+
+@contextmanager
+def _forgotten_ids() -> Iterator[None]:
+    """Both places that know a commit again."""
+    with patch.object(put, "_is_own", lambda *_: False), patch.object(delta_commit, "ID", "another"):
+        yield
 
 
 def _repeated_offsets() -> Any:
@@ -86,7 +95,7 @@ def _no_batches_remembered() -> Iterator[None]:
 MUTANTS = (
     Mutant("Delta's conflicts are not looked for", _DELTA, lambda: patch.object(conflicts.Winner, "check", lambda *_: None)),
     Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put),
-    Mutant("a lost answer counts as another's commit", _DELTA, lambda: patch.object(put, "_is_own", lambda *_: False)),
+    Mutant("a lost answer counts as another's commit", _DELTA, _forgotten_ids),
     Mutant("files that others removed are not missed", _DELTA, _blind_to_removals),
     Mutant(
         "a new vector forgets the old one",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import lakescan
 from lakescan.catalogs import registry
-from lakescan.common.cache import CACHE
+from lakescan.common.cache import CACHE, Cache
 from lakescan.local import reader
 from lakescan.storage import Storage, put_if_absent, single_requests
 from lakescan.storage.faults import storage_boundary
@@ -81,6 +81,16 @@ class SimulatedTime(_REAL_DATETIME, metaclass=_Kind):
         return _REAL_DATETIME.fromtimestamp(world.now / 1000, tz)
 
 
+def _unlocked(self: Any, instance: Any, owner: Any = None) -> Any:
+    """`cached_property` as from Python 3.12 on: before, one thread at a time computes a property, of all objects."""
+    if instance is None:
+        return self
+    values = vars(instance)
+    if self.attrname not in values:
+        values[self.attrname] = self.func(instance)
+    return values[self.attrname]
+
+
 @lru_cache(maxsize=1)
 def _modules(count: int) -> tuple[list[tuple[ModuleType, str]], list[tuple[ModuleType, str]]]:
     pools, clocks = [], []
@@ -103,7 +113,16 @@ def inside(world: World, store: Store) -> Iterator[None]:
         with storage_boundary("created", location):
             return store.put(f"{authority}/{location.partition('://')[2].partition('/')[2]}", data, create=True)
 
-    CACHE.clear()
+    caches, whose, before = dict[str, dict[str, Any]](), [""], dict(vars(CACHE))
+    vars(CACHE).update(vars(Cache()))
+
+    def switch(name: str) -> None:
+        """Each process has a cache of its own, and waits for no other one's."""
+        caches[whose[0]] = dict(vars(CACHE))
+        vars(CACHE).update(caches.get(name) or vars(Cache()))
+        whose[0] = name
+
+    world.on_switch = switch
     pa.set_cpu_count(1)
     state = random.getstate()
     random.seed(world.plan.seed)
@@ -134,9 +153,11 @@ def inside(world: World, store: Store) -> Iterator[None]:
         enter(patch.object(os, "urandom", world.bytes))
         enter(patch.object(random, "_urandom", world.bytes))  # of `secrets`
         enter(patch.object(duckdb, "connect", lambda: _CONNECT(config={"threads": 1})))
+        enter(patch.object(cached_property, "__get__", _unlocked))
         _Clock.world = world
         try:
             yield
         finally:
             _Clock.world = None
             random.setstate(state)
+            vars(CACHE).update(before)

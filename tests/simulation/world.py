@@ -83,6 +83,7 @@ class World:
         self.waiting: list[Callable[[], None]] = []  # what to check before anybody goes on
         self.failure: BaseException | None = None
         self.is_quiet = False
+        self.on_switch: Callable[[str], None] = lambda name: None  # whose process goes on; "" for the checks
 
     @contextmanager
     def as_server(self) -> Iterator[None]:
@@ -205,8 +206,10 @@ class World:
 
     def _let(self, actor: Actor) -> None:
         self.current = actor
+        self.on_switch(actor.name)
         actor.turn.release()
         self.baton.acquire()
+        self.on_switch("")
         self.current = None
 
     def _arrive(self) -> None:
