@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.simulation.plan import Plan
 from tests.simulation.run import Outcome, run
 from tests.simulation.seeds import FORMATS, plan_of
 from tests.simulation.shrinking import shrunk

@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 
 from lakescan.delta.commit import commit as delta_commit
 from lakescan.delta.commit import conflicts, put, vector_files
+from lakescan.errors import StorageError
 from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
@@ -20,9 +21,10 @@ from lakescan.iceberg.write import commit as iceberg_commit
 from lakescan.iceberg.write import outcomes, row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans
-from lakescan.storage import put_if_absent, removal
+from lakescan.storage import put_if_absent
 from lakescan.streaming.stream import TableStream
 from lakescan.transaction.delta import DeltaTarget
+from tests.simulation.catalog import Pointer
 from tests.simulation.plan import Plan
 from tests.simulation.run import Outcome
 from tests.simulation.seeds import plan_of
@@ -36,7 +38,8 @@ class Mutant:
     formats: tuple[str, ...]
     put_in: Callable[[], Any]
     kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
-    seeds: int = 100  # in which it must be found
+    fault_rate: float | None = None
+    seeds: int = 60  # in which it must be found
 
 
 _DELTA, _ICEBERG = ("delta",), ("iceberg 2", "iceberg 3")
@@ -74,8 +77,11 @@ def _repeated_offsets() -> Any:
     return patch.object(TableStream, "decode", lambda self, node: self.initial_offset())
 
 
-def _removes_all() -> Any:
-    return patch.object(removal, "unnamed", lambda storage, locations, named: list(locations))
+def _no_looks() -> Any:
+    def outcome_of(name: str, error: Exception, *_: Any, **__: Any) -> Any:
+        raise StorageError(str(error)) from error
+
+    return patch.object(put, "outcome_of", outcome_of)
 
 
 def _young_orphans() -> Any:
@@ -92,37 +98,70 @@ def _no_batches_remembered() -> Iterator[None]:
         yield
 
 
+def _overtaken() -> Any:
+    return patch.object(Validation, "check", lambda *_: None)
+
+
+def _same_number() -> Any:
+    number = property(lambda self: max(1, self.given.last_sequence_number))
+    return patch.object(CommitBase, "sequence_number", number)
+
+
+def _forgotten_deletes() -> Any:
+    def of(*arguments: Any, real: Any = ExistingDeletes.of) -> ExistingDeletes:
+        return replace(real(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())
+
+    return patch.object(row_deletes.ExistingDeletes, "of", staticmethod(of))
+
+
+def _swapped_anyway() -> Any:
+    def swap(self: Any, before: Any, after: str) -> bool:
+        self.location = after
+        self.on_commit(after)
+        return True
+
+    return patch.object(Pointer, "swap", swap)
+
+
+_BOTH = (*_DELTA, *_ICEBERG)
+_CHANGES = ("delete", "update", "overwrite part", "compact")
 MUTANTS = (
-    Mutant("Delta's conflicts are not looked for", _DELTA, lambda: patch.object(conflicts.Winner, "check", lambda *_: None)),
-    Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put),
-    Mutant("a lost answer counts as another's commit", _DELTA, _forgotten_ids),
-    Mutant("files that others removed are not missed", _DELTA, _blind_to_removals),
+    Mutant(
+        "Delta's conflicts are not looked for",
+        _DELTA,
+        lambda: patch.object(conflicts.Winner, "check", lambda *_: None),
+        _CHANGES,
+    ),
+    Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put, ("append",)),
+    Mutant("a commit is not known again after a lost answer", _DELTA, _forgotten_ids, ("append",), 0.15),
+    Mutant("an error of the store counts as a failure", _DELTA, _no_looks, ("append",), 0.15),
+    Mutant("files that others removed are not missed", _DELTA, _blind_to_removals, _CHANGES),
     Mutant(
         "a new vector forgets the old one",
         _DELTA,
         lambda: patch.object(vector_files.VectorWriter, "_existing", lambda self, files: {}),
-    ),
-    Mutant("branches may have moved on", _ICEBERG, lambda: patch.object(publish, "_same_branches", lambda *_: [])),
-    Mutant("Iceberg's validation is left out", _ICEBERG, lambda: patch.object(Validation, "check", lambda *_: None)),
-    Mutant("every error of a catalog is a refusal", _ICEBERG, lambda: patch.object(outcomes, "is_refusal", lambda *_: True)),
-    Mutant(
-        "a sequence number is used twice",
-        ("iceberg 2",),
-        lambda: patch.object(CommitBase, "sequence_number", property(lambda self: max(1, self.given.last_sequence_number))),
+        ("delete",),
     ),
     Mutant(
-        "new deletes forget the old ones",
+        "a branch may have moved on",
         _ICEBERG,
-        lambda: patch.object(
-            row_deletes.ExistingDeletes,
-            "of",
-            staticmethod(lambda *arguments, of=ExistingDeletes.of: replace(of(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())),
-        ),
+        lambda: patch.object(publish, "_same_branches", lambda *_: []),
+        ("append",),
     ),
-    Mutant("files of a failed commit are removed unseen", (*_DELTA, *_ICEBERG), _removes_all),
-    Mutant("files are orphans at once", (*_DELTA, *_ICEBERG), _young_orphans),
-    Mutant("a stream's offset stays where it began", (*_DELTA, *_ICEBERG), _repeated_offsets),
-    Mutant("batches of streams are not remembered", (*_DELTA, *_ICEBERG), _no_batches_remembered),
+    Mutant("the catalog swaps without comparing", _ICEBERG, _swapped_anyway, ("append",)),
+    Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, _CHANGES),
+    Mutant(
+        "every error of a catalog is a refusal",
+        _ICEBERG,
+        lambda: patch.object(outcomes, "is_refusal", lambda *_: True),
+        ("append",),
+        0.15,
+    ),
+    Mutant("a sequence number is used twice", ("iceberg 2",), _same_number, ("equality",)),
+    Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("delete",)),
+    Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
+    Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),
+    Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
 )
 
 
@@ -130,6 +169,8 @@ def find(mutant: Mutant, seeds: range, run: Callable[[Plan], Outcome]) -> tuple[
     """How many seeds it takes until the bug is found, and what is found; None if it is not."""
     for number, seed in enumerate(seeds, 1):
         plan = plan_of(seed, mutant.formats[seed % len(mutant.formats)], mutant.kinds)
+        if mutant.fault_rate is not None:
+            plan = replace(plan, fault_rate=mutant.fault_rate)
         with mutant.put_in():
             outcome = run(plan)
         if outcome.failure is not None:

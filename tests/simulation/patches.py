@@ -1,4 +1,4 @@
-"""The library inside a world: its files, commits, catalog, clock, random numbers, sleeps and threads are the world's."""
+"""The library inside a world: files, commits, catalog, clock, random numbers, sleeps and threads are the world's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from pyarrow import fs as pafs
-
 import duckdb
 import pyarrow as pa
+from pyarrow import fs as pafs
 
 import lakescan
 from lakescan.catalogs import registry

@@ -95,7 +95,7 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
     random = made.random
     name, _, version = format.partition(" ")
     kinds = {**_KINDS, **_OWN[name]}
-    kinds.update(dict.fromkeys(favoured, 20))
+    kinds.update({each: 20 for each in favoured if each in kinds})
     in_place = random.random() < 0.5
     properties: dict[str, str] = {}
     if name == "delta":
@@ -113,7 +113,8 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
             properties["delta.isolationLevel"] = "Serializable"
     elif in_place:
         properties |= {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
-    if version == "3":
+    partitioned = random.random() < 0.4
+    if version == "3" or (partitioned and name == "iceberg"):
         del kinds["equality"], kinds["convert"]
     actors = []
     for n in range(random.choice([2, 2, 3])):
@@ -124,7 +125,7 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
         format,
         tuple(actors),
         tuple(properties.items()),
-        partitioned=random.random() < 0.4,
+        partitioned=partitioned,
         catalog=random.choice(["sql", "rest"]),
         switch_rate=random.choice([0.05, 0.2, 0.5, 1.0]),
         fault_rate=random.choice([0, 0.01, 0.05]),
