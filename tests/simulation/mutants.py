@@ -38,7 +38,7 @@ class Mutant:
     formats: tuple[str, ...]
     put_in: Callable[[], Any]
     kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
-    fault_rate: float | None = None
+    fault_rate: float | None = None  # of lost answers alone, if the bug is about these
     seeds: int = 60  # in which it must be found
 
 
@@ -133,8 +133,8 @@ MUTANTS = (
         _CHANGES,
     ),
     Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put, ("append",)),
-    Mutant("a commit is not known again after a lost answer", _DELTA, _forgotten_ids, ("append",), 0.15),
-    Mutant("an error of the store counts as a failure", _DELTA, _no_looks, ("append",), 0.15),
+    Mutant("a commit is not known again after a lost answer", _DELTA, _forgotten_ids, ("append",), 0.3),
+    Mutant("an error of the store counts as a failure", _DELTA, _no_looks, ("append",), 0.3),
     Mutant("files that others removed are not missed", _DELTA, _blind_to_removals, _CHANGES),
     Mutant(
         "a new vector forgets the old one",
@@ -155,7 +155,7 @@ MUTANTS = (
         _ICEBERG,
         lambda: patch.object(outcomes, "is_refusal", lambda *_: True),
         ("append",),
-        0.15,
+        0.3,
     ),
     Mutant("a sequence number is used twice", ("iceberg 2",), _same_number, ("equality",)),
     Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("delete",)),
@@ -170,7 +170,7 @@ def find(mutant: Mutant, seeds: range, run: Callable[[Plan], Outcome]) -> tuple[
     for number, seed in enumerate(seeds, 1):
         plan = plan_of(seed, mutant.formats[seed % len(mutant.formats)], mutant.kinds)
         if mutant.fault_rate is not None:
-            plan = replace(plan, fault_rate=mutant.fault_rate)
+            plan = replace(plan, fault_rate=mutant.fault_rate, fault_kinds=("lost answer",))
         with mutant.put_in():
             outcome = run(plan)
         if outcome.failure is not None:

@@ -38,5 +38,6 @@ class Plan:
     variant: int = 0  # of the schedule
     switch_rate: float = 0.3
     fault_rate: float = 0.02
+    fault_kinds: tuple[str, ...] = ()  # those that befall calls; all if there are none
     jump_rate: float = 0.0
     spared: frozenset[tuple[int, int]] = field(default_factory=frozenset)  # calls that do not fail

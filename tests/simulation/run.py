@@ -83,7 +83,7 @@ class Run:
         stream = self.table().stream(start=offset, wait=False, **how)
         changes = [row for batch in stream for row in batch.to_pylist()]
         for row in sorted(changes, key=lambda row: _order(row)):
-            kind, own = row["_change_type"], (row["part"], row["amount"])
+            kind, own = row["_change_type"].lower(), (row["part"], row["amount"])
             if kind in ("delete", "update_preimage", "update_before"):
                 if replica.pop(row["id"], None) != own:
                     raise Broken(f"a stream says that the row {row['id']} {own} went, which it had not told of")
@@ -212,7 +212,7 @@ class Run:
 def _order(row: dict[str, Any]) -> Any:
     """Changes of one commit: what goes, then what comes."""
     at = row.get("_change_ordinal", row.get("_commit_version"))
-    return at, row["_change_type"] not in ("delete", "update_preimage", "update_before")
+    return at, row["_change_type"].lower() not in ("delete", "update_preimage", "update_before")
 
 
 def run(plan: Plan) -> Outcome:

@@ -34,6 +34,9 @@ _OWN = {
 }
 
 
+_FAULTS = ((), (), ("lost answer", "late"), ("killed", "killed after"), ("stalled",))
+
+
 class _Seed:
     def __init__(self, seed: int) -> None:
         self.random = Random(f"{seed} plan")
@@ -128,6 +131,7 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
         partitioned=partitioned,
         catalog=random.choice(["sql", "rest"]),
         switch_rate=random.choice([0.05, 0.2, 0.5, 1.0]),
-        fault_rate=random.choice([0, 0.01, 0.05]),
+        fault_rate=random.choice([0, 0.01, 0.05]) if not (kinds_of_faults := random.choice(_FAULTS)) else 0.1,
+        fault_kinds=kinds_of_faults,
         jump_rate=random.choice([0, 0, 0.02]),
     )

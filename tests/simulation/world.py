@@ -158,6 +158,7 @@ class World:
     def _fault(self, actor: Actor, kinds: Sequence[str]) -> str | None:
         """The fault of this call: decided by its step and number, so that it stays when others are dropped."""
         step = actor.step
+        kinds = [each for each in kinds if not self.plan.fault_kinds or each in self.plan.fault_kinds]
         if step is None or not kinds or (step.number, actor.calls) in self.plan.spared or not step.may_fail:
             return None
         chance, which = _drawn(self.plan.seed, step.number, actor.calls)
