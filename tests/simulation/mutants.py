@@ -57,15 +57,6 @@ def _overwriting_put() -> Any:
     return patch.object(put, "put_if_absent", put_anyway)
 
 
-def _blind_to_removals() -> Any:
-    real = conflicts.Winner._of_files
-
-    def of_files(self: Any, intent: Any, location: str) -> Any:
-        return real(self, replace(intent, removed=intent.removed.slice(0, 0)), location)
-
-    return patch.object(conflicts.Winner, "_of_files", of_files)
-
-
 @contextmanager
 def _forgotten_ids() -> Iterator[None]:
     """Both places that know a commit again."""
@@ -135,7 +126,6 @@ MUTANTS = (
     Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put, ("append",)),
     Mutant("a commit is not known again after a lost answer", _DELTA, _forgotten_ids, ("append",), 0.3),
     Mutant("an error of the store counts as a failure", _DELTA, _no_looks, ("append",), 0.3),
-    Mutant("files that others removed are not missed", _DELTA, _blind_to_removals, _CHANGES),
     Mutant(
         "a new vector forgets the old one",
         _DELTA,
