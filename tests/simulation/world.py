@@ -74,7 +74,7 @@ class World:
         self.now = START
         self.history: list[str] = []
         self.faults: list[tuple[int, int, str]] = []  # step, call, kind
-        self.numbers = Random(f"{plan.seed} numbers")
+        self.numbers, self._bytes = Random(f"{plan.seed} numbers"), Random(f"{plan.seed} bytes")
         self._schedule = Random(f"{plan.seed} {plan.variant} schedule")
         self.baton = threading.Semaphore(0)
         self.current: Actor | None = None
@@ -97,7 +97,7 @@ class World:
     # What the code under test sees
 
     def bytes(self, count: int) -> bytes:
-        return self.numbers.randbytes(count)
+        return self._bytes.randbytes(count)
 
     def sleep(self, seconds: float) -> None:
         actor = self.current
