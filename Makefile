@@ -27,6 +27,8 @@ differential: setup ## compare two ways to one answer with new seeds, for MINUTE
 
 soak: setup ## write, stream and maintain one table of each format for MINUTES=60: memory and open files stay flat
 	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),60) $(SOAK_ARGS)
+simulate: setup ## interleave writers, readers and faults over tables in memory, by seeds (hours): SIMULATE_ARGS="--seeds 1000 --from 7"
+	@$(PYTHON) -m tests.simulation $(or $(SIMULATE_ARGS),--seeds 100000 --processes 2)
 
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
@@ -66,4 +68,4 @@ site: ## build the documents as a site into build/site, in an environment of its
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site
+.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate

@@ -40,6 +40,12 @@ def _tests(name: str, minutes: float, *selection: str, always: bool = False, env
 
 PARTS = (
     Part("lint", 1.5, ("make", "lint"), always=True),
+    Part(
+        "simulation",
+        3,
+        (".venv/bin/python", "-m", "tests.simulation", "--seeds", "1000", "--processes", "2"),
+        always=True,
+    ),
     _tests("tests without Spark", 13, "-m", "not spark and not slow", always=True),
     _tests(
         "Spark, the main paths",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,3 +38,42 @@ def test_a_full_disk_is_a_fault_of_storage(tmp_path: Path, monkeypatch: pytest.M
         lakescan.save(rows, path, format="delta", mode="append")
     monkeypatch.undo()
     assert lakescan.table(path).scan().count() == 3000
+
+
+class Unanswered(io.BytesIO):
+    """An upload whose last request has no answer."""
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            raise OSError("AWS Error NETWORK_CONNECTION: the answer was lost")
+
+
+@pytest.mark.parametrize(
+    ("ending", "act"),
+    [
+        ("-m0.avro", lambda table, rows: table.append(rows)),
+        (".puffin", lambda table, rows: table.delete("n = 1")),
+        ("lakescan-clock", lambda table, rows: table.remove_orphans()),
+    ],
+)
+def test_a_file_whose_upload_has_no_answer_is_a_fault_of_storage(
+    local: lakescan.Catalog,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+    act: Callable[[lakescan.Table, pa.Table], object],
+) -> None:
+    properties = {"format-version": "3", "write.delete.mode": "merge-on-read"}
+    rows = pa.table({"n": pa.array(range(3), pa.int64())})
+    table = local.create_table("db.t", "n BIGINT", properties=properties)
+    table.append(rows)
+    create = Storage.create
+
+    def created(self: Storage, location: str) -> pa.NativeFile:
+        return pa.PythonFile(Unanswered(), mode="w") if ending in location else create(self, location)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "create", created)
+        with pytest.raises(lakescan.StorageError, match=rf"{ending}.* cannot be written: .*the answer was lost"):
+            act(table, rows)
+    assert table.refresh().scan().count() == 3

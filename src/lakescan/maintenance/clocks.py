@@ -15,7 +15,7 @@ def time_of(storage: Storage, folder: str) -> datetime:
     Raises `StorageError` for a store that does not return modification times.
     """
     location = join(folder, f".lakescan-clock-{uuid.uuid4().hex}")
-    with storage.create(location) as file:
+    with storage.writing(location) as file:
         file.write(b"the time")
     try:
         entry = storage.look_up([location])[0]

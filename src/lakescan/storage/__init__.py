@@ -297,6 +297,15 @@ class Storage:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             return filesystem.open_output_stream(path)
 
+    @contextmanager
+    def writing(self, location: str) -> Iterator[pa.NativeFile]:
+        """Write a file, which is there as a whole once the block has ended; see `create`.
+
+        Whatever the file raises, when it is closed as well, is a `StorageError`; it may be there then, or not.
+        """
+        with storage_boundary("written", location, passing=pa.ArrowException), self.create(location) as file:
+            yield file
+
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
         """Delete files, ignoring missing ones; return those that could not be deleted.
 

@@ -84,7 +84,7 @@ class CollectedTable:
         metadata = self._updated(step.updates)
         location = join(self.now.metadata_location.rpartition("/")[0], f"collected-{uuid.uuid4()}.metadata.json")
         self.stored.append(location)  # before it is written: a failed write may leave a file
-        with self.storage.create(location) as file:
+        with self.storage.writing(location) as file:
             file.write(metadata_text(metadata).encode())
         self.now = _in_catalog(self.base, self.now.catalog, metadata, location)
         self.steps.append(step)

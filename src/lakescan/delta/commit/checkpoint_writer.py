@@ -102,7 +102,7 @@ class CheckpointWriter:
         return CheckpointResult(self.version, location, actions, adds, size + of_sidecars, details)
 
     def _write_sidecar(self, location: str, rows: pa.Table) -> int:
-        with self.storage.create(location) as stream:
+        with self.storage.writing(location) as stream:
             _write(stream, location, self.files, [rows])
             return int(stream.tell())
 

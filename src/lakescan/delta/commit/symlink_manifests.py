@@ -44,12 +44,12 @@ def write_symlink_manifests(version: DeltaVersion, storage: Storage) -> tuple[in
     written = set()
     for folder, paths in _partitions(live, list(version.metadata.partition_columns)):
         file = join(location, FOLDER, *folder, "manifest")
-        with storage.create(file) as sink:
+        with storage.writing(file) as sink:
             sink.write("".join(f"{_uri(path)}\n" for path in paths).encode())
         written.add(normal(file))
     if not version.metadata.partition_columns and not written:
         file = join(location, FOLDER, "manifest")
-        with storage.create(file) as sink:
+        with storage.writing(file) as sink:
             sink.write(b"")
         written.add(normal(file))
     storage.remove([e.location for e in storage.walk(join(location, FOLDER)) if normal(e.location) not in written])

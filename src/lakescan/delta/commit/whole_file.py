@@ -24,7 +24,7 @@ def published(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
     folder, _, name = location.rpartition("/")
     hidden = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
     try:
-        with storage.create(hidden) as stream:
+        with storage.writing(hidden) as stream:
             yield stream
         _move(storage, hidden, location)
     except BaseException:

@@ -89,5 +89,5 @@ class Drafts:
 
     def _write(self, location: str, data: bytes) -> None:
         self.stored.append(location)  # before it is written: a failed write may leave a file
-        with self.storage.create(location) as file:
+        with self.storage.writing(location) as file:
             file.write(data)

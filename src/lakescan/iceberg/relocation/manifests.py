@@ -53,7 +53,7 @@ class ManifestMove:
         place = entries.schema.get_field_index("data_file")
         data = self._writer(container.metadata, manifest, spec).write(entries.set_column(place, "data_file", moved))
         location = self.staging.moved(manifest.manifest_path, "the manifest")
-        with self.storage.create(location) as sink:
+        with self.storage.writing(location) as sink:
             sink.write(data)
         return manifest.manifest_path, len(data), self._copies(entries, files, moved)
 

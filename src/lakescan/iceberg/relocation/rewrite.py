@@ -201,12 +201,12 @@ class _Rewrite:
         ordered = first.aggregate([("place", "min")]).sort_by("place_min")
         lines = pc.binary_join_element_wise(*(_quoted(ordered[name]) for name in COPIES.names), ",")
         location = join(self._staging.target, _LIST)
-        with self._storage.create(location) as sink:
+        with self._storage.writing(location) as sink:
             sink.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
         return location
 
     def _write(self, path: str, data: bytes) -> None:
-        with self._storage.create(self._staging.moved(path, "the file")) as sink:
+        with self._storage.writing(self._staging.moved(path, "the file")) as sink:
             sink.write(data)
 
     def _staged(self, paths: Sequence[str]) -> pa.Table:

@@ -18,7 +18,7 @@ def write_sketches(
 ) -> dict[str, Any]:
     """Write the sketch of each field of a snapshot; return the file as table metadata describes it."""
     blobs = []
-    with storage.create(location) as file:
+    with storage.writing(location) as file:
         writer = PuffinWriter(file)
         for field_id, sketch in sketches.items():
             blob = {

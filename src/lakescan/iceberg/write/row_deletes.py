@@ -181,7 +181,7 @@ class IcebergDeletes:
         made.append(location)
         written: list[tuple[_Rows, int, int, int]] = []
         key = self.writes.new_key()
-        with storage.create(location) as file, _sink(file, key) as sink:
+        with storage.writing(location) as file, _sink(file, key) as sink:
             writer = PuffinWriter(sink)
             for each in _chained(first, rows):
                 with storage_boundary("written", location):

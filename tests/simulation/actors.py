@@ -1,0 +1,165 @@
+"""What actors do: each kind of step as calls of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tests.simulation.model import BANK, Record
+from tests.simulation.plan import Step
+from tests.simulation.world import Broken
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Run
+
+COLUMNS = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
+_LAST_OF_BANK = BANK[-1]
+
+
+def rows_of(values: Any) -> pa.Table:
+    return pa.Table.from_pylist([{"id": i, "part": p, "amount": a} for i, p, a in values], COLUMNS)
+
+
+def _ids(values: Any) -> str:
+    return ", ".join(map(str, values))
+
+
+def append(run: Run, step: Step, record: Record) -> None:
+    run.table().append(rows_of(step.values))
+
+
+def overwrite(run: Run, step: Step, record: Record) -> None:
+    run.table().overwrite(rows_of(step.values), where=f"id > {_LAST_OF_BANK}")
+
+
+def overwrite_part(run: Run, step: Step, record: Record) -> None:
+    run.table().overwrite(rows_of(step.values[1:]), where=f"part = '{step.values[0]}'")
+
+
+def delete(run: Run, step: Step, record: Record) -> None:
+    run.table().delete(f"id IN ({_ids(step.values)})")
+
+
+def delete_part(run: Run, step: Step, record: Record) -> None:
+    run.table().delete(f"part = '{step.values[0]}'")
+
+
+def update(run: Run, step: Step, record: Record) -> None:
+    run.table().update({"amount": f"amount + {step.values[0]}"}, f"id IN ({_ids(step.values[1:])})")
+
+
+def transfer(run: Run, step: Step, record: Record) -> None:
+    giver, taker, amount = step.values
+    moved = f"CASE WHEN id = {giver} THEN amount - {amount} ELSE amount + {amount} END"
+    run.table().update({"amount": moved}, f"id IN ({giver}, {taker})")
+
+
+def upsert(run: Run, step: Step, record: Record) -> None:
+    run.table().upsert(rows_of(step.values), "id")
+
+
+def compact(run: Run, step: Step, record: Record) -> None:
+    run.table().compact()
+
+
+def read(run: Run, step: Step, record: Record) -> None:
+    run.model.check_read(run.rows(), record.began)
+
+
+def equality(run: Run, step: Step, record: Record) -> None:
+    run.table().upsert(rows_of(step.values), "id", upsert_mode="equality")
+
+
+def stream(run: Run, step: Step, record: Record) -> None:
+    """A batch of a stream, which a zombie of the same query may write, too."""
+    run.table().append(rows_of(step.values[1:]), txnAppId="query", txnVersion=step.values[0])
+
+
+def checkpoint(run: Run, step: Step, record: Record) -> None:
+    run.table().checkpoint()
+
+
+def expire(run: Run, step: Step, record: Record) -> None:
+    run.has_expired = True
+    moment = datetime.fromtimestamp(run.world.now / 1000, UTC)
+    run.table().expire_snapshots(moment, retain_last=step.values[0])
+
+
+def orphans(run: Run, step: Step, record: Record) -> None:
+    """Orphans are removed once they are old: days pass if nobody else is in the middle of something."""
+    busy = [each for each in run.world.actors if each.is_busy and each is not run.world.current]
+    if not busy and not run.world.pending:
+        run.world.now += 10 * 24 * 3_600_000
+        run.has_expired = True
+    run.table().remove_orphans()
+
+
+def manifests(run: Run, step: Step, record: Record) -> None:
+    run.table().rewrite_manifests()
+
+
+def deletes(run: Run, step: Step, record: Record) -> None:
+    run.table().rewrite_position_deletes()
+
+
+def convert(run: Run, step: Step, record: Record) -> None:
+    run.table().convert_equality_deletes()
+
+
+def column(run: Run, step: Step, record: Record) -> None:
+    run.table().alter().add_column(f"c{step.number}", "BIGINT").commit()
+
+
+def change_property(run: Run, step: Step, record: Record) -> None:
+    run.table().alter().set_properties({"simulated": str(step.number)}).commit()
+
+
+def partition_field(run: Run, step: Step, record: Record) -> None:
+    run.table().alter().add_partition_field(f"bucket({step.number + 1}, id)").commit()
+
+
+def branch(run: Run, step: Step, record: Record) -> None:
+    """Rows of a branch are what main had, and its own; main does not see them."""
+    name = f"b{step.number}"
+    run.table().create_branch(name)
+    run.table().append(rows_of(step.values), branch=name)
+    found = run.rows(run.table(branch=name))
+    own = {each[0] for each in step.values}
+    if own - {each[0] for each in found}:
+        raise Broken(f"the branch {name} lost rows")
+    run.model.check_read([each for each in found if each[0] not in own], record.began)
+
+
+def follow(run: Run, step: Step, record: Record) -> None:
+    """Read what is new of a stream of changes, and apply it to a replica."""
+    run.catch_up(f"follower {step.values[0]}", record.began)
+
+
+ACTIONS: dict[str, Callable[[Run, Step, Record], None]] = {
+    "append": append,
+    "branch": branch,
+    "checkpoint": checkpoint,
+    "column": column,
+    "compact": compact,
+    "convert": convert,
+    "delete": delete,
+    "delete part": delete_part,
+    "deletes": deletes,
+    "equality": equality,
+    "expire": expire,
+    "field": partition_field,
+    "follow": follow,
+    "manifests": manifests,
+    "orphans": orphans,
+    "overwrite": overwrite,
+    "overwrite part": overwrite_part,
+    "property": change_property,
+    "read": read,
+    "stream": stream,
+    "transfer": transfer,
+    "update": update,
+    "upsert": upsert,
+}

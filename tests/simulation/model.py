@@ -1,0 +1,162 @@
+"""What the table must be: the rows after each commit, and what each step may have done to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.simulation.plan import Step
+from tests.simulation.world import Broken
+
+State = dict[int, tuple[str | None, int]]  # id: part, amount
+BLIND = ("append", "stream")  # commits that read nothing
+SAME = {  # what leaves the rows of the table's main branch as they are
+    *("branch", "checkpoint", "column", "compact", "convert", "deletes", "expire"),
+    *("field", "follow", "manifests", "orphans", "property", "read"),
+}
+BANK = range(1, 5)  # ids of rows that transfers alone change
+MONEY = 400  # that they have together
+
+
+@dataclass
+class Version:
+    """The rows after a commit, and the step that made it."""
+
+    state: State
+    step: Step | None
+
+
+@dataclass
+class Record:
+    """What became of a step."""
+
+    step: Step
+    began: int  # the newest version when it began
+    commits: list[int] = field(default_factory=list)
+    outcome: str = "killed"  # made, refused, unknown, killed
+
+
+class Model:
+    """All versions, in order."""
+
+    def __init__(self, first: State, *, is_serializable: bool) -> None:
+        self.versions = [Version(first, None)]
+        self.records: dict[int, Record] = {}
+        self._is_serializable = is_serializable
+        self._batches: set[int] = set()  # of streams, that are committed
+
+    @property
+    def newest(self) -> int:
+        return len(self.versions) - 1
+
+    def begin(self, step: Step) -> Record:
+        made = self.records.setdefault(step.number, Record(step, self.newest))
+        made.outcome = "killed"
+        return made
+
+    def commit(self, step: Step, found: list[tuple[int, str | None, int]]) -> None:
+        """A commit of a step made these rows; raises `Broken` if it must not have."""
+        state = state_of(found)
+        record = self.records[step.number]
+        if record.outcome in ("made", "refused"):
+            raise Broken(f"{step} had ended ({record.outcome}), and was committed afterwards")
+        before = self.versions[-1].state
+        most = 1 if step.kind not in SAME else 99
+        if len(record.commits) >= most:
+            raise Broken(f"{step} was committed twice")
+        if step.kind == "stream":
+            if step.values[0] in self._batches:
+                raise Broken(f"the stream's batch {step.values[0]} was committed twice")
+            self._batches.add(step.values[0])
+        expected = [applied(step, before)]
+        if not self._is_serializable and step.kind not in BLIND:
+            expected += self._weaker(step, record.began)
+        if state not in expected:
+            raise Broken(f"{step} made other rows than it should have: {difference(state, expected[0])}")
+        record.commits.append(len(self.versions))
+        self.versions.append(Version(state, step))
+
+    def _weaker(self, step: Step, began: int) -> list[State]:
+        """What a statement makes that read an earlier version, with the rows that were only appended since."""
+        found = []
+        for base in range(began, self.newest):
+            since = self.versions[base + 1 :]
+            if all(each.step is not None and each.step.kind in (*BLIND, *SAME) for each in since):
+                kept = {k: v for k, v in self.versions[-1].state.items() if k not in self.versions[base].state}
+                found.append({**kept, **applied(step, self.versions[base].state)})
+        return found
+
+    def end(self, record: Record, outcome: str) -> None:
+        """A step has returned, or raised; raises `Broken` if the table tells another story."""
+        record.outcome = outcome
+        step = record.step
+        if outcome == "refused" and record.commits and step.kind not in SAME:
+            raise Broken(f"{step} raised a definite error, but is committed")
+        if outcome == "made" and not record.commits and step.kind not in SAME:
+            seen = [each.state for each in self.versions[record.began :]]
+            if step.kind == "stream" and step.values[0] in self._batches:
+                return
+            if all(applied(step, each) != each for each in seen):
+                raise Broken(f"{step} returned, but is not committed")
+
+    def check_read(self, found: list[tuple[int, str | None, int]], began: int) -> None:
+        """A reader that began at a version must see it, or a later one, as a whole."""
+        state = state_of(found)
+        seen = [each.state for each in self.versions[began:]]
+        if state not in seen:
+            raise Broken(f"a reader saw what no version has: {difference(state, seen[-1])}")
+
+
+def state_of(rows: list[tuple[int, str | None, int]]) -> State:
+    """Rows by id; raises `Broken` if one is there twice, or money was made."""
+    state = {each[0]: (each[1], each[2]) for each in rows}
+    if len(state) != len(rows):
+        doubled = sorted({each[0] for each in rows if sum(other[0] == each[0] for other in rows) > 1})
+        raise Broken(f"rows are there twice: ids {doubled}")
+    if sum(state[each][1] for each in BANK if each in state) != MONEY:
+        raise Broken(f"transfers made or lost money: {[state.get(each) for each in BANK]}")
+    return state
+
+
+def applied(step: Step, state: State) -> State:
+    """The rows after a step that was alone."""
+    values = step.values
+    match step.kind:
+        case "append":
+            return {**state, **_rows(values)}
+        case "stream":
+            return {**state, **_rows(values[1:])}
+        case "overwrite":
+            bank = {k: v for k, v in state.items() if k in BANK}
+            return {**bank, **_rows(values)}
+        case "overwrite part":
+            kept = {k: v for k, v in state.items() if v[0] != values[0]}
+            return {**kept, **_rows(values[1:])}
+        case "delete":
+            return {k: v for k, v in state.items() if k not in values}
+        case "delete part":
+            return {k: v for k, v in state.items() if v[0] != values[0]}
+        case "update":
+            return {k: (v[0], v[1] + values[0]) if k in values[1:] else v for k, v in state.items()}
+        case "transfer":
+            giver, taker, amount = values
+            moved = {giver: -amount, taker: amount}
+            return {k: (v[0], v[1] + moved.get(k, 0)) for k, v in state.items()}
+        case "upsert" | "equality":
+            return {**state, **_rows(values)}
+    assert step.kind in SAME, step.kind
+    return state
+
+
+def _rows(values: tuple[tuple[int, str | None, int], ...]) -> State:
+    return {each[0]: (each[1], each[2]) for each in values}
+
+
+def difference(found: State, expected: State) -> str:
+    """What differs, in words."""
+    lost = sorted(expected.keys() - found.keys())
+    more = sorted(found.keys() - expected.keys())
+    other = [
+        f"{k}: {found[k]}, not {expected[k]}" for k in sorted(found.keys() & expected.keys()) if found[k] != expected[k]
+    ]
+    parts = [f"lost {lost}"] * bool(lost) + [f"too many {more}"] * bool(more) + other
+    return "; ".join(parts) or "nothing differs"

@@ -1,0 +1,163 @@
+"""Bugs that are put in on purpose, each of which the simulation must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+from pyroaring import BitMap64
+
+from lakescan.delta.commit import conflicts, put
+from lakescan.errors import StorageError
+from lakescan.iceberg.commit import publish
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.write import commit as iceberg_commit
+from lakescan.iceberg.write import outcomes, row_deletes
+from lakescan.iceberg.write.existing_deletes import ExistingDeletes
+from lakescan.maintenance import orphans
+from lakescan.storage import put_if_absent
+from lakescan.streaming.stream import TableStream
+from lakescan.transaction.delta import DeltaTarget
+from tests.simulation.catalog import Pointer
+from tests.simulation.plan import Plan
+from tests.simulation.run import Outcome
+from tests.simulation.seeds import plan_of
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: what it is, in which formats, and how it is put in."""
+
+    name: str
+    formats: tuple[str, ...]
+    put_in: Callable[[], Any]
+    kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
+    fault_rate: float | None = None  # of lost answers alone, if the bug is about these
+    seeds: int = 60  # in which it must be found
+
+
+_DELTA, _ICEBERG = ("delta",), ("iceberg 2", "iceberg 3")
+
+
+def _overwriting_put() -> Any:
+    real = put_if_absent.put_if_absent
+
+    def put_anyway(storage: Any, location: str, data: bytes) -> bool:
+        if not real(storage, location, data):
+            with storage.create(location) as file:
+                file.write(data)
+        return True
+
+    return patch.object(put, "put_if_absent", put_anyway)
+
+
+@contextmanager
+def _forgotten_ids() -> Iterator[None]:
+    """Both places that know a commit again."""
+    real = conflicts.Winner.info.fget
+    info = property(lambda self: {name: value for name, value in real(self).items() if name != put.ID})
+    with patch.object(put, "_is_own", lambda *_: False), patch.object(conflicts.Winner, "info", info):
+        yield
+
+
+def _repeated_offsets() -> Any:
+    return patch.object(TableStream, "decode", lambda self, node: self.initial_offset())
+
+
+def _no_looks() -> Any:
+    def outcome_of(name: str, error: Exception, *_: Any, **__: Any) -> Any:
+        raise StorageError(str(error)) from error
+
+    return patch.object(put, "outcome_of", outcome_of)
+
+
+def _young_orphans() -> Any:
+    return patch.object(orphans, "time_of", lambda storage, folder: datetime.now(UTC) + timedelta(days=3650))
+
+
+@contextmanager
+def _no_batches_remembered() -> Iterator[None]:
+    with (
+        patch.object(DeltaTarget, "has_committed", lambda self: False),
+        patch.object(iceberg_commit, "has_epoch", lambda *_: False),
+        patch("lakescan.transaction.iceberg.has_epoch", lambda *_: False),
+    ):
+        yield
+
+
+def _overtaken() -> Any:
+    return patch.object(Validation, "check", lambda *_: None)
+
+
+def _same_number() -> Any:
+    number = property(lambda self: max(1, self.given.last_sequence_number))
+    return patch.object(CommitBase, "sequence_number", number)
+
+
+def _forgotten_deletes() -> Any:
+    def of(*arguments: Any, real: Any = ExistingDeletes.of) -> ExistingDeletes:
+        return replace(real(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())
+
+    return patch.object(row_deletes.ExistingDeletes, "of", staticmethod(of))
+
+
+def _swapped_anyway() -> Any:
+    def swap(self: Any, before: Any, after: str) -> bool:
+        self.location = after
+        self.on_commit(after)
+        return True
+
+    return patch.object(Pointer, "swap", swap)
+
+
+_BOTH = (*_DELTA, *_ICEBERG)
+_CHANGES = ("delete", "update", "overwrite part", "compact")
+MUTANTS = (
+    Mutant(
+        "Delta's conflicts are not looked for",
+        _DELTA,
+        lambda: patch.object(conflicts.Winner, "check", lambda *_: None),
+        _CHANGES,
+    ),
+    Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put, ("append",)),
+    Mutant("a commit is not known again after a lost answer", _DELTA, _forgotten_ids, ("append",), 0.3),
+    Mutant("an error of the store counts as a failure", _DELTA, _no_looks, ("append",), 0.3),
+    Mutant(
+        "a branch may have moved on",
+        _ICEBERG,
+        lambda: patch.object(publish, "_same_branches", lambda *_: []),
+        ("append",),
+    ),
+    Mutant("the catalog swaps without comparing", _ICEBERG, _swapped_anyway, ("append",)),
+    Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, _CHANGES),
+    Mutant(
+        "every error of a catalog is a refusal",
+        _ICEBERG,
+        lambda: patch.object(outcomes, "is_refusal", lambda *_: True),
+        ("append",),
+        0.3,
+    ),
+    Mutant("a sequence number is used twice", ("iceberg 2",), _same_number, ("equality",)),
+    Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("delete",)),
+    Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
+    Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),
+    Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
+)
+
+
+def find(mutant: Mutant, seeds: range, run: Callable[[Plan], Outcome]) -> tuple[int, Outcome] | None:
+    """How many seeds it takes until the bug is found, and what is found; None if it is not."""
+    for number, seed in enumerate(seeds, 1):
+        plan = plan_of(seed, mutant.formats[seed % len(mutant.formats)], mutant.kinds)
+        if mutant.fault_rate is not None:
+            plan = replace(plan, fault_rate=mutant.fault_rate, fault_kinds=("lost answer",))
+        with mutant.put_in():
+            outcome = run(plan)
+        if outcome.failure is not None:
+            return number, outcome
+    return None

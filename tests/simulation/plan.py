@@ -1,0 +1,43 @@
+"""What one seed does: the table, the actors, and their steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation; its number stays the same when others are dropped."""
+
+    number: int
+    kind: str
+    values: tuple[Any, ...] = ()
+    may_fail: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.values))})"
+
+
+@dataclass(frozen=True)
+class ActorPlan:
+    name: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run depends on."""
+
+    seed: int
+    format: str  # delta, iceberg 2, iceberg 3
+    actors: tuple[ActorPlan, ...]
+    properties: tuple[tuple[str, str], ...] = ()
+    partitioned: bool = False
+    catalog: str = "sql"  # who writes metadata files: the client (sql) or the server (rest)
+    variant: int = 0  # of the schedule
+    switch_rate: float = 0.3
+    fault_rate: float = 0.02
+    fault_kinds: tuple[str, ...] = ()  # those that befall calls; all if there are none
+    jump_rate: float = 0.0
+    spared: frozenset[tuple[int, int]] = field(default_factory=frozenset)  # calls that do not fail

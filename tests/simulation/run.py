@@ -1,0 +1,243 @@
+"""One run of a plan: its table, its actors, and the invariants after every commit."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+import lakescan
+from lakescan.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    LakescanError,
+    MissingFile,
+    NoSuchSnapshot,
+    QueryFailed,
+    SchemaChanged,
+    StorageError,
+    UnsupportedFeature,
+)
+from tests.simulation import catalog as catalogs
+from tests.simulation.actors import ACTIONS
+from tests.simulation.model import BANK, Model, State, difference, state_of
+from tests.simulation.patches import inside
+from tests.simulation.plan import ActorPlan, Plan, Step
+from tests.simulation.store import Store
+from tests.simulation.world import Actor, Broken, Killed, World
+
+_RUNS, _WARM = count(), set[str]()
+GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
+FIRST: State = {**dict.fromkeys(BANK, ("bank", 100)), 11: ("a", 1), 12: ("b", 2), 13: ("a", 3), 14: ("b", 4)}
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    plan: Plan
+    history: list[str]
+    faults: list[tuple[int, int, str]]
+    failure: BaseException | None
+    commits: int
+    steps: dict[str, int]
+
+
+class Run:
+    """The table of one run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.world = World(plan)
+        self.store = Store(self.world)
+        self.store.root = "sim"
+        self.pointer = catalogs.Pointer(self.store, plan.catalog)
+        self.model = Model(
+            dict(FIRST),
+            is_serializable=plan.format != "delta" or ("delta.isolationLevel", "Serializable") in plan.properties,
+        )
+        self.live: set[str] = set()
+        self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
+        self.has_expired = False
+
+    @property
+    def name(self) -> str:
+        return "s3://sim/db/t" if self.plan.format == "delta" else f"{catalogs.NAME}.db.t"
+
+    def table(self, **options: Any) -> lakescan.Table:
+        return lakescan.table(self.name, **options)
+
+    def rows(self, table: lakescan.Table | None = None) -> list[tuple[int, str | None, int]]:
+        found = (table or self.table()).scan().select("id", "part", "amount").to_arrow()
+        return list(zip(*(found[name].to_pylist() for name in SCHEMA.names), strict=True))
+
+    def catch_up(self, name: str, began: int) -> State:
+        """Read a stream of changes from where its follower is, each change once; returns its replica."""
+        offset, replica = self.followers.get(name, (None, {}))
+        replica = dict(replica)
+        how: dict[str, Any] = {"readChangeFeed": True} if self.plan.format == "delta" else {"on_change": "changelog"}
+        stream = self.table().stream(start=offset, wait=False, **how)
+        changes = [row for batch in stream for row in batch.to_pylist()]
+        for row in sorted(changes, key=lambda row: _order(row)):
+            kind, own = row["_change_type"].lower(), (row["part"], row["amount"])
+            if kind in ("delete", "update_preimage", "update_before"):
+                if replica.pop(row["id"], None) != own:
+                    raise Broken(f"a stream says that the row {row['id']} {own} went, which it had not told of")
+            else:
+                if row["id"] in replica:
+                    raise Broken(f"a stream tells twice of the row {row['id']}")
+                replica[row["id"]] = own
+        self.followers[name] = stream.offset, replica
+        if replica not in [each.state for each in self.model.versions[began:]]:
+            raise Broken(f"a stream of changes leads to rows of no version: {replica}")
+        return replica
+
+    def execute(self) -> Outcome:
+        failure: BaseException | None = None
+        catalogs.install(self.pointer)
+        with inside(self.world, self.store):
+            self._make()
+            self.store.on_put, self.store.on_delete = self._on_put, self._on_delete
+            self.pointer.on_commit = lambda location: self._committed()
+            try:
+                self.world.run(self._work)
+                self._last_checks()
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                failure = error
+        ended: dict[str, int] = {}
+        for each in self.model.records.values():
+            ended[each.outcome] = ended.get(each.outcome, 0) + 1
+        return Outcome(self.plan, self.world.history, self.world.faults, failure, self.model.newest, ended)
+
+    def _make(self) -> None:
+        rows = pa.Table.from_pylist([{"id": k, "part": v[0], "amount": v[1]} for k, v in FIRST.items()], SCHEMA)
+        properties = dict(self.plan.properties)
+        parts = ["part"] if self.plan.partitioned else []
+        if self.plan.format == "delta":
+            lakescan.save(rows, self.name, format="delta", partition_by=parts, properties=properties)
+        else:
+            properties["format-version"] = self.plan.format.rpartition(" ")[2]
+            found = lakescan.catalog(catalogs.NAME)
+            found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(rows)
+        self._note_live()
+
+    def _work(self, actor: Actor, step: Step) -> None:
+        world, model = self.world, self.model
+        record = model.begin(step)
+        world.tell(actor, f"begins {step}")
+        try:
+            ACTIONS[step.kind](self, step, record)
+            outcome, said = "made", ""
+        except CommitStateUnknown as error:
+            outcome, said = "unknown", str(error)
+        except (CommitConflict, StorageError, QueryFailed) as error:
+            if actor.is_dead:
+                raise Killed from None
+            if not isinstance(error, CommitConflict) and not self._has_cause(error, step):
+                raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
+            outcome, said = "refused", f"{type(error).__name__}: {error}"
+        except GONE as error:
+            if step.kind != "follow":
+                raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
+            outcome, said = "refused", f"{type(error).__name__}: {error}"
+        except UnsupportedFeature as error:
+            if actor.is_dead:
+                raise Killed from None
+            if step.kind not in ("equality", "convert"):  # another actor has partitioned the table
+                raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
+            outcome, said = "refused", f"{type(error).__name__}: {error}"
+        except LakescanError as error:
+            if actor.is_dead:
+                raise Killed from None
+            raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
+        if actor.is_dead:
+            raise Killed
+        world.tell(actor, f"{step.kind} is {outcome} {said[:300]}")
+        model.end(record, outcome)
+
+    def _has_cause(self, error: LakescanError, step: Step) -> bool:
+        """Whether an error has a cause: a fault of the step, or files that were removed by the rules."""
+        has_fault = any(each[0] == step.number for each in self.world.faults)
+        return has_fault or (isinstance(error, MissingFile) and self.has_expired)
+
+    # What the store and the catalog tell
+
+    def _on_put(self, key: str, data: bytes) -> None:
+        folder, _, name = key.rpartition("/")
+        if self.plan.format == "delta" and folder.endswith("_delta_log") and name.removesuffix(".json").isdigit():
+            self._committed()
+
+    def _committed(self) -> None:
+        _, step = self.world.author
+        assert step is not None
+        self.world.tell(None, f"version {self.model.newest + 1} by {step.kind}")
+
+        def check() -> None:
+            self.model.commit(step, self.rows())
+            self._note_live()
+
+        self.world.waiting.append(check)
+
+    def _note_live(self) -> None:
+        plan = self.table().scan().plan()
+        self.live = {each.partition("://")[2] for each in plan.files["path"].to_pylist()}
+
+    def _on_delete(self, key: str) -> None:
+        if key in self.live:
+
+            def check() -> None:
+                raise Broken(f"a live file is removed: {key}")
+
+            self.world.waiting.append(check)
+
+    def _last_checks(self) -> None:
+        newest = self.model.versions[-1].state
+        if state_of(self.rows()) != newest:
+            raise Broken("the table is not what its last commit made")
+        for name in self.followers:
+            try:
+                replica = self.catch_up(name, 0)
+            except GONE:
+                continue
+            if replica != newest:
+                raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")
+
+
+def _order(row: dict[str, Any]) -> Any:
+    """Changes of one commit: what goes, then what comes."""
+    at = row.get("_change_ordinal", row.get("_commit_version"))
+    return at, row["_change_type"].lower() not in ("delete", "update_preimage", "update_before")
+
+
+def _warming(format: str) -> Plan:
+    kinds = ["compact", "orphans", "column", "property", "read", "follow"]
+    kinds += ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch"]
+    values: dict[str, Any] = {"follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
+    first = [
+        Step(1, "append", ((101, "a", 1),)),
+        Step(2, "delete", (12,)),
+        Step(3, "update", (1, 11)),
+        Step(4, "upsert", ((13, "b", 1), (51, "b", 1))),
+        Step(5, "overwrite part", ("a", (102, "a", 1))),
+        Step(6, "stream", (1, (104, "a", 1))),
+    ]
+    more = [Step(number, kind, values.get(kind, ())) for number, kind in enumerate(kinds, 7)]
+    properties = (("delta.enableChangeDataFeed", "true"),) if format == "delta" else ()
+    return Plan(0, format, (ActorPlan("A", (*first, *more)),), properties, fault_rate=0)
+
+
+def run(plan: Plan) -> Outcome:
+    """Run a plan."""
+    if plan.format not in _WARM:  # what is imported by the first steps of a process takes random numbers
+        _WARM.add(plan.format)
+        Run(_warming(plan.format)).execute()
+    outcome = Run(plan).execute()
+    if next(_RUNS) % 20 == 0:
+        gc.collect()
+    return outcome

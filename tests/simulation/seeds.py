@@ -1,0 +1,137 @@
+"""A seed as a plan."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.simulation.model import BANK
+from tests.simulation.plan import ActorPlan, Plan, Step
+
+FORMATS = ("delta", "iceberg 2", "iceberg 3")
+_KEYS = (11, 12, 13, 51, 52, 53)  # of upserts: rows that are there, and others that no append adds
+_PARTS = ("a", "b", "c")
+_KINDS = {
+    "append": 5,
+    "overwrite": 1,
+    "overwrite part": 1,
+    "delete": 2,
+    "delete part": 1,
+    "update": 1,
+    "transfer": 1,
+    "upsert": 1,
+    "compact": 2,
+    "read": 3,
+    "follow": 2,
+    "stream": 2,
+    "orphans": 1,
+    "column": 0.5,
+    "property": 0.5,
+}
+_OWN = {
+    "delta": {"checkpoint": 2},
+    "iceberg": {"equality": 2, "expire": 1, "manifests": 1, "deletes": 1, "convert": 1, "field": 0.5, "branch": 0.5},
+}
+
+
+_FAULTS = ((), (), ("lost answer", "late"), ("killed", "killed after"), ("stalled",))
+
+
+class _Seed:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(f"{seed} plan")
+        self.number = 0
+        self.id = 100
+        self.epoch, self.batch = 0, None
+
+    def new_rows(self, least: int = 1, part: str | None = None) -> tuple[Any, ...]:
+        made = []
+        for _ in range(self.random.randint(least, 2)):
+            self.id += 1
+            made.append((self.id, part or self.random.choice(_PARTS), self.random.randrange(50)))
+        return tuple(made)
+
+    def known(self) -> int:
+        return self.random.choice([11, 12, 13, 14, 51, 52, *range(101, self.id + 1)])
+
+    def step(self, kinds: dict[str, int]) -> Step:
+        random = self.random
+        kind = random.choices([*kinds], [*kinds.values()])[0]
+        self.number += 1
+        values: tuple[Any, ...] = ()
+        match kind:
+            case "append":
+                values = self.new_rows()
+            case "overwrite":
+                values = self.new_rows()
+            case "overwrite part":
+                part = random.choice(_PARTS)
+                values = (part, *self.new_rows(part=part))
+            case "delete":
+                values = tuple(sorted({self.known(), self.known()}))
+            case "delete part":
+                values = (random.choice(_PARTS),)
+            case "update":
+                values = (random.randint(1, 9), *sorted({self.known(), self.known()}))
+            case "transfer":
+                values = (*random.sample(BANK, 2), random.randint(1, 30))
+            case "stream":
+                if self.batch is None or random.random() < 0.3:
+                    self.epoch += 1
+                    self.batch = (self.epoch, *self.new_rows())
+                values = self.batch
+            case "branch":
+                values = self.new_rows()
+            case "expire":
+                values = (random.randint(1, 3),)
+            case "follow":
+                values = (random.randint(1, 2),)
+            case "upsert" | "equality":
+                keys = {random.choice(_KEYS), random.choice(_KEYS)}
+                values = tuple((each, random.choice(_PARTS), random.randrange(50)) for each in sorted(keys))
+        return Step(self.number, kind, values)
+
+
+def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
+    """The plan of a seed, in a format; most steps are of the favoured kinds, if there are any."""
+    made = _Seed(seed)
+    random = made.random
+    name, _, version = format.partition(" ")
+    kinds = {**_KINDS, **_OWN[name]}
+    kinds.update({each: 20 for each in favoured if each in kinds})
+    in_place = random.random() < 0.5
+    properties: dict[str, str] = {}
+    if name == "delta":
+        if random.random() < 0.6:
+            properties["delta.enableChangeDataFeed"] = "true"
+        else:
+            del kinds["follow"]
+        if random.random() < 0.3:
+            properties["delta.enableRowTracking"] = "true"
+        if random.random() < 0.3:
+            properties["delta.enableInCommitTimestamps"] = "true"
+        properties["delta.enableDeletionVectors"] = "true" if in_place else "false"
+        properties["delta.checkpointInterval"] = random.choice(["2", "10"])
+        if random.random() < 0.5:
+            properties["delta.isolationLevel"] = "Serializable"
+    elif in_place:
+        properties |= {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+    partitioned = random.random() < 0.4
+    if version == "3" or (partitioned and name == "iceberg"):
+        del kinds["equality"], kinds["convert"]
+    actors = []
+    for n in range(random.choice([2, 2, 3])):
+        steps = tuple(made.step(kinds) for _ in range(random.choice([1, 2, 2])))
+        actors.append(ActorPlan("ABCD"[n], steps))
+    return Plan(
+        seed,
+        format,
+        tuple(actors),
+        tuple(properties.items()),
+        partitioned=partitioned,
+        catalog=random.choice(["sql", "rest"]),
+        switch_rate=random.choice([0.05, 0.2, 0.5, 1.0]),
+        fault_rate=random.choice([0, 0.01, 0.05]) if not (kinds_of_faults := random.choice(_FAULTS)) else 0.1,
+        fault_kinds=kinds_of_faults,
+        jump_rate=random.choice([0, 0, 0.02]),
+    )

@@ -1,0 +1,56 @@
+"""The simulation itself: it repeats itself, seeds hold, bugs that are put in are found, and failures are made small."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant, find
+from tests.simulation.plan import ActorPlan, Plan, Step
+from tests.simulation.run import run
+from tests.simulation.seeds import FORMATS, plan_of
+from tests.simulation.shrinking import shrunk
+from tests.simulation.world import Broken
+
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "5"))  # of each format
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("seed", [3, 11])
+def test_a_seed_has_one_history(format: str, seed: int) -> None:
+    plan = plan_of(seed, format)
+    first, again = run(plan), run(plan)
+    assert first.history == again.history
+    assert len(first.history) > 5
+    assert run(replace(plan, variant=1, switch_rate=1.0)).history != first.history
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_seed_breaks_an_invariant(format: str) -> None:
+    for seed in range(SEEDS):
+        outcome = run(plan_of(seed, format))
+        if outcome.failure is not None:
+            raise AssertionError("\n".join([f"seed {seed}", *outcome.history])) from outcome.failure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_that_is_put_in_is_found(mutant: Mutant) -> None:
+    assert find(mutant, range(1000, 1000 + mutant.seeds), run) is not None
+
+
+def test_a_failing_plan_is_made_small() -> None:
+    lost = next(each for each in MUTANTS if each.name == "branches may have moved on")
+    appends = [Step(n, "append", ((100 + n, "a", n),)) for n in range(1, 5)]
+    actors = tuple(ActorPlan(name, tuple(appends[at : at + 2])) for name, at in (("A", 0), ("B", 2)))
+    reader = ActorPlan("C", (Step(5, "read"), Step(6, "read")))
+    plan = Plan(1, "iceberg 2", (*actors, reader), switch_rate=1.0, fault_rate=0.0)
+    with lost.put_in():
+        whole = run(plan)
+        assert isinstance(whole.failure, Broken)
+        small = shrunk(whole, run, most=60)
+    assert isinstance(small.failure, Broken)
+    assert [len(each.steps) for each in small.plan.actors] == [1, 1]
+    assert len(small.history) < len(whole.history)
