@@ -14,10 +14,9 @@ from pyroaring import BitMap64
 from lakescan.delta.commit import conflicts, put
 from lakescan.errors import StorageError
 from lakescan.iceberg.commit import publish
-from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.write import commit as iceberg_commit
-from lakescan.iceberg.write import outcomes, row_deletes
+from lakescan.iceberg.write import row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans
 from lakescan.storage import put_if_absent
@@ -94,11 +93,6 @@ def _overtaken() -> Any:
     return patch.object(Validation, "check", lambda *_: None)
 
 
-def _same_number() -> Any:
-    number = property(lambda self: max(1, self.given.last_sequence_number))
-    return patch.object(CommitBase, "sequence_number", number)
-
-
 def _forgotten_deletes() -> Any:
     def of(*arguments: Any, real: Any = ExistingDeletes.of) -> ExistingDeletes:
         return replace(real(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())
@@ -135,14 +129,6 @@ MUTANTS = (
     ),
     Mutant("the catalog swaps without comparing", _ICEBERG, _swapped_anyway, ("append",)),
     Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, _CHANGES),
-    Mutant(
-        "every error of a catalog is a refusal",
-        _ICEBERG,
-        lambda: patch.object(outcomes, "is_refusal", lambda *_: True),
-        ("append",),
-        0.3,
-    ),
-    Mutant("a sequence number is used twice", ("iceberg 2",), _same_number, ("equality",)),
     Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("delete",)),
     Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
     Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -13,11 +14,13 @@ import lakescan
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
+    InvalidStatement,
     LakescanError,
     MissingFile,
     NoSuchSnapshot,
     QueryFailed,
     SchemaChanged,
+    SchemaMismatch,
     StorageError,
     UnsupportedFeature,
 )
@@ -82,7 +85,7 @@ class Run:
         how: dict[str, Any] = {"readChangeFeed": True} if self.plan.format == "delta" else {"on_change": "changelog"}
         stream = self.table().stream(start=offset, wait=False, **how)
         changes = [row for batch in stream for row in batch.to_pylist()]
-        for row in sorted(changes, key=lambda row: _order(row)):
+        for row in sorted(changes, key=_order_of(changes)):
             kind, own = row["_change_type"].lower(), (row["part"], row["amount"])
             if kind in ("delete", "update_preimage", "update_before"):
                 if replica.pop(row["id"], None) != own:
@@ -152,6 +155,12 @@ class Run:
             if step.kind not in ("equality", "convert"):  # another actor has partitioned the table
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
+        except (SchemaMismatch, InvalidStatement) as error:
+            if actor.is_dead:
+                raise Killed from None
+            if step.kind not in ("upsert", "equality") or "no column 'c" not in str(error):  # one that was just added
+                raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
+            outcome, said = "refused", f"{type(error).__name__}: {error}"
         except LakescanError as error:
             if actor.is_dead:
                 raise Killed from None
@@ -209,10 +218,12 @@ class Run:
                 raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")
 
 
-def _order(row: dict[str, Any]) -> Any:
-    """Changes of one commit: what goes, then what comes."""
-    at = row.get("_change_ordinal", row.get("_commit_version"))
-    return at, row["_change_type"].lower() not in ("delete", "update_preimage", "update_before")
+def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
+    """Changes commit by commit as they came, of each what goes, then what comes; ordinals begin anew in each batch."""
+    by = "_commit_version" if changes and "_commit_version" in changes[0] else "_commit_snapshot_id"
+    places = {commit: place for place, commit in enumerate(dict.fromkeys(row[by] for row in changes))}
+    going = ("delete", "update_preimage", "update_before")
+    return lambda row: (places[row[by]], row["_change_type"].lower() not in going)
 
 
 def _warming(format: str) -> Plan:

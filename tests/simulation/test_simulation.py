@@ -42,11 +42,11 @@ def test_a_bug_that_is_put_in_is_found(mutant: Mutant) -> None:
 
 
 def test_a_failing_plan_is_made_small() -> None:
-    lost = next(each for each in MUTANTS if each.name == "branches may have moved on")
+    lost = next(each for each in MUTANTS if each.name == "a commit of Delta replaces another's")
     appends = [Step(n, "append", ((100 + n, "a", n),)) for n in range(1, 5)]
     actors = tuple(ActorPlan(name, tuple(appends[at : at + 2])) for name, at in (("A", 0), ("B", 2)))
     reader = ActorPlan("C", (Step(5, "read"), Step(6, "read")))
-    plan = Plan(1, "iceberg 2", (*actors, reader), switch_rate=1.0, fault_rate=0.0)
+    plan = Plan(1, "delta", (*actors, reader), switch_rate=1.0, fault_rate=0.0)
     with lost.put_in():
         whole = run(plan)
         assert isinstance(whole.failure, Broken)
