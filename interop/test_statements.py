@@ -64,13 +64,13 @@ def layout(name: str) -> dict[str, Any]:
 def test_tables_are_made_as_by_the_jvm(rest: lakescan.Catalog, jvm: Any, number: int) -> None:
     pairs = [*((each, [each]) for each in MADE), *MADE_AND_ALTERED.items()]
     own, theirs = pairs[number]
-    lakescan.sql(own.format(t=f"rest.db.made{number}"))
+    lakescan.sql(own.format(t=f"rest.db.stated{number}"))
     for each in theirs:
-        jvm.sql(each.format(t=f"rest.db.made{number}_theirs"))
-    assert layout(f"rest.db.made{number}") == layout(f"rest.db.made{number}_theirs")
-    rows = jvm.sql(f"SELECT * FROM rest.db.made{number}").toArrow()
-    assert differences(rows, jvm.sql(f"SELECT * FROM rest.db.made{number}_theirs").toArrow()) == ""
-    assert differences(lakescan.table(f"rest.db.made{number}").to_arrow(), rows) == ""
+        jvm.sql(each.format(t=f"rest.db.stated{number}_theirs"))
+    assert layout(f"rest.db.stated{number}") == layout(f"rest.db.stated{number}_theirs")
+    rows = jvm.sql(f"SELECT * FROM rest.db.stated{number}").toArrow()
+    assert differences(rows, jvm.sql(f"SELECT * FROM rest.db.stated{number}_theirs").toArrow()) == ""
+    assert differences(lakescan.table(f"rest.db.stated{number}").to_arrow(), rows) == ""
 
 
 MORE = [

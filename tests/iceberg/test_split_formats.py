@@ -93,3 +93,16 @@ def test_an_avro_file_that_breaks_off_between_blocks_is_noticed_in_splits(tmp_pa
     for size in (len(data) * 2, len(data) // 5):
         with pytest.raises(CorruptData, match=f"has {last.first_row:,} rows, but the table's metadata says {ROWS:,}"):
             lakescan.table(location).scan().options(**{"split-size": size}).to_arrow()
+
+
+def test_orc_timestamps_that_arrow_does_not_hold_are_no_damage(tmp_path: Path) -> None:
+    at = pa.array([0, 32_503_680_000_000_000], pa.timestamp("us", "UTC"))  # 1970 and 3000
+    fields = [
+        pa.field(f["name"], t, metadata={"PARQUET:field_id": str(f["id"])})
+        for f, t in zip(FIELDS, (pa.int64(), pa.string(), at.type), strict=True)
+    ]
+    rows = pa.table([[1, 2], ["a", "b"], at], schema=pa.schema(fields))
+    location = write_table(tmp_path / "t", FIELDS, [rows], file_format="orc")
+    assert lakescan.table(location).scan().select("n").to_arrow()["n"].to_pylist() == [1, 2]
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"after 2262-04-11 in ORC files.*0\.orc"):
+        lakescan.table(location).scan().to_arrow()

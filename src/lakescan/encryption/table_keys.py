@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakescan.encryption.ciphers import KEY_LENGTHS, Cipher, TagMismatch, new_key
 from lakescan.encryption.key_manager import FileKey, KeyManager
 from lakescan.encryption.key_metadata import StandardMetadata
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.errors import CorruptMetadata, LakescanError, StorageError, UnsupportedFeature
 
 TIMESTAMP = "KEY_TIMESTAMP"  # the property of a KEK: when it was made, in ms
 _LIFESPAN_MS = 730 * 24 * 60 * 60 * 1000
@@ -62,6 +63,20 @@ class ListKey:
         return ListKey(own, kek)
 
 
+@contextmanager
+def asked(what: str) -> Iterator[None]:
+    """Turn what a key manager raises into `StorageError`; lakescan's own errors pass through."""
+    try:
+        yield
+    except LakescanError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise StorageError(
+            f"the key manager {what}: {said}. Check that it has the keys of this table, and that its service answers."
+        ) from error
+
+
 class UnwrappedKeys:
     """The KEKs that a key manager has unwrapped, kept in memory, so that the service is asked once for each."""
 
@@ -73,7 +88,7 @@ class UnwrappedKeys:
         return f"UnwrappedKeys({len(self._known)})"
 
     def kek(self, key: EncryptedKey) -> bytes:
-        """Unwrap a KEK; raises `UnsupportedFeature` for a key manager that cannot, and what the manager raises."""
+        """Unwrap a KEK; raises `UnsupportedFeature` for a key manager that has no way to, `StorageError` if it fails."""
         known = key.id, key.encrypted
         if known not in self._known:
             unwrap = getattr(self._manager, "unwrap_key", None)
@@ -82,7 +97,8 @@ class UnwrappedKeys:
                     "encrypted manifest lists with a key manager without unwrap_key",
                     "Give one that unwraps keys with the table's key (lakescan.KeyManager).",
                 )
-            self._known[known] = bytes(unwrap(key.encrypted, str(key.encrypted_by)))
+            with asked(f"cannot unwrap key {key.id!r} of the table's encryption-keys with {key.encrypted_by!r}"):
+                self._known[known] = bytes(unwrap(key.encrypted, str(key.encrypted_by)))
         return self._known[known]
 
     def add(self, key: EncryptedKey, plain: bytes) -> None:
@@ -92,16 +108,21 @@ class UnwrappedKeys:
     def file_key(self, path: str, key_metadata: bytes) -> FileKey:
         """Return the key of a file by its key metadata: the manager's own way, else the standard's."""
         own = getattr(self._manager, "file_key", None)
-        found: FileKey = (
-            KeyManager.file_key(self._manager, path, key_metadata) if own is None else own(path, key_metadata)
-        )
+        if own is None:
+            return KeyManager.file_key(self._manager, path, key_metadata)
+        with asked(f"has no key of {path}"):
+            found: FileKey = own(path, key_metadata)
         return found
 
     def list_key(self, key: ListKey, path: str) -> FileKey:
         """Return the key of a manifest list; raises `CorruptMetadata` if its key metadata is not authentic."""
         aad = key.kek.properties[TIMESTAMP].encode()
         try:
-            plain = Cipher(self.kek(key.kek)).decrypt(key.own.encrypted, aad)
+            kek = self.kek(key.kek)
+        except StorageError as error:
+            raise StorageError(f"{path}: {error}") from error
+        try:
+            plain = Cipher(kek).decrypt(key.own.encrypted, aad)
         except TagMismatch:
             raise CorruptMetadata(
                 f"{path}: the key metadata of this manifest list, {key.own.id!r} in the table's encryption-keys, is "
@@ -174,7 +195,9 @@ class SnapshotKeys:
                 "Give one that wraps keys with the table's key (lakescan.KeyManager).",
             )
         plain = new_key(self._length)
-        made_now = EncryptedKey(_new_id(), bytes(wrap(plain, self._table_key)), self._table_key, {TIMESTAMP: str(now)})
+        with asked(f"cannot wrap a new key with the table's encryption.key-id {self._table_key!r}"):
+            wrapped = bytes(wrap(plain, self._table_key))
+        made_now = EncryptedKey(_new_id(), wrapped, self._table_key, {TIMESTAMP: str(now)})
         self._unwrapped.add(made_now, plain)
         self.added.append(made_now)
         return made_now

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakescan.encryption import FileKey
-from lakescan.errors import CorruptData
+from lakescan.errors import CorruptData, UnsupportedFeature
 from lakescan.planning.split import NO_END
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
@@ -89,7 +89,8 @@ class OrcData:
         dotted = any("." in name for name in _names(self.schema))
         with decoding(self.path, f"stripe {stripe}"):
             paths = [path for field in fields for path in _paths(field, "")]
-            rows = self.file.read_stripe(stripe, columns=None if dotted or not paths else paths)
+            with _far_timestamps(self.path):
+                rows = self.file.read_stripe(stripe, columns=None if dotted or not paths else paths)
             rows = rows.select([rows.schema.get_field_index(field.name) for field in fields])
             if not dotted:
                 return rows
@@ -97,6 +98,21 @@ class OrcData:
             return batch_of(
                 arrays, pa.schema([(f.name, a.type) for f, a in zip(fields, arrays, strict=True)]), rows.num_rows
             )
+
+
+@contextmanager
+def _far_timestamps(path: str) -> Iterator[None]:
+    """Tell timestamps that are valid in ORC, but that Arrow does not decode, from damage."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "nanosecond resolution" not in str(error):
+            raise
+        raise UnsupportedFeature(
+            "timestamps before 1677-09-21 or after 2262-04-11 in ORC files",
+            f"{shown(path)} has one, which Arrow's reader cannot hold. Select other columns, or rewrite the file as "
+            "Parquet with another engine.",
+        ) from error
 
 
 def _names(fields: Iterable[pa.Field]) -> Iterator[str]:

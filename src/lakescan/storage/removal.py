@@ -18,13 +18,14 @@ from lakescan.common.arrays import as_array
 from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.storage.locations import below, split_location, without_root
+from lakescan.storage.put_if_absent import NotCreated
 
 _LOG = logging.getLogger("lakescan")
 _MANY = 1 << 20  # locations compared at once
 Named = Iterable[pa.Array]  # referenced locations, in chunks
 
 # Errors that prove that a commit did not and will not happen: whoever raises them has read the table afresh.
-PROVABLE_FAILURES = (CommitConflict, UnsupportedFeature, SchemaMismatch)
+PROVABLE_FAILURES = (CommitConflict, UnsupportedFeature, SchemaMismatch, NotCreated)
 
 
 def remove_unnamed(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> list[str]:

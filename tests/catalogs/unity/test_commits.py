@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -190,6 +191,34 @@ def test_a_commit_that_the_server_refuses_is_not_staged_any_more(
     assert staged_files(server) == []
     table.append(rows(2))
     assert ids() == [2]
+
+
+def files_without_log(server: UnityServer) -> list[Path]:
+    """Data files and deletion vectors in the table's folder."""
+    folder = Path(stored(server).location)
+    return sorted(file for file in folder.rglob("*.*") if "_delta_log" not in file.parts)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.append(rows(2)),
+        lambda table: table.overwrite(rows(2)),
+        lambda table: table.update({"id": "5"}, "id = 1"),
+        lambda table: table.delete("id = 1"),
+    ],
+    ids=["append", "overwrite", "update", "delete"],
+)
+def test_a_commit_that_the_server_refuses_leaves_no_data_file(
+    table: lakescan.Table, server: UnityServer, impatient: None, change: Callable[[lakescan.Table], Any]
+) -> None:
+    table.append(rows(1, 3))
+    before = files_without_log(server)
+    refuse(server, 401, "NotAuthorizedException")
+    with pytest.raises(lakescan.StorageError, match="NotAuthorized"):
+        change(table)
+    assert files_without_log(server) == before
+    assert ids() == [1, 3]
 
 
 def test_a_commit_without_any_answer_is_of_unknown_outcome_and_keeps_its_files(
