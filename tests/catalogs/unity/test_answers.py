@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import lakescan
 from lakescan.catalogs.unity import client
 from lakescan.catalogs.unity import table as unity_table
 from lakescan.catalogs.unity.answers import Answer
+from lakescan.catalogs.unity.credentials import Issued, renewed
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CommitStateUnknown, CorruptMetadata, StorageError
 from tests.support.unity_server import Fault, UnityServer
@@ -127,3 +129,13 @@ def test_no_message_tells_a_value() -> None:
         with pytest.raises(CorruptMetadata) as error:
             read()
         assert "hidden" not in str(error.value)
+
+
+def test_credentials_that_cannot_be_read_leave_those_in_use_that_are_still_good() -> None:
+    def answer() -> Issued:
+        raise CorruptMetadata("malformed")
+
+    good, expired = Issued({}, renewal=0.0, expiry=time.time() + 60), Issued({}, renewal=0.0, expiry=1.0)
+    assert renewed(good, answer) is good
+    with pytest.raises(CorruptMetadata):
+        renewed(expired, answer)

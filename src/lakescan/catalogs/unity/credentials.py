@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.catalogs.unity.answers import Answer
-from lakescan.errors import StorageError
+from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.locations import ALIASES, normal, split_location
 
 _MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
@@ -91,7 +91,7 @@ def renewed(known: Issued | None, ask: Callable[[], Issued]) -> Issued:
         return known
     try:
         return ask()
-    except StorageError:
+    except (CorruptMetadata, StorageError):  # those that are there may be good for a while
         if known is None or not known.is_valid:
             raise
         return known
