@@ -255,7 +255,7 @@ def test_without_a_key_manager_nothing_is_read(lake: Lake) -> None:
 def test_with_other_keys_nothing_is_read(lake: Lake) -> None:
     lake.created()
     with pytest.raises(
-        lakescan.StorageError, match="snap-.*cannot unwrap key .* with 'keyA': ValueError: not wrapped by keyA"
+        lakescan.StorageError, match=r"snap-.*cannot unwrap key .* with 'keyA': ValueError: not wrapped by keyA"
     ):
         lakescan.table(str(lake.metadata), key_manager=OtherKeys()).scan().to_arrow()
 

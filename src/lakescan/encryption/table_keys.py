@@ -88,7 +88,7 @@ class UnwrappedKeys:
         return f"UnwrappedKeys({len(self._known)})"
 
     def kek(self, key: EncryptedKey) -> bytes:
-        """Unwrap a KEK; raises `UnsupportedFeature` for a key manager that has no way to, `StorageError` if it fails."""
+        """Unwrap a KEK; raises `UnsupportedFeature` if the manager has no way to, `StorageError` if it fails."""
         known = key.id, key.encrypted
         if known not in self._known:
             unwrap = getattr(self._manager, "unwrap_key", None)
