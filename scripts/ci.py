@@ -60,6 +60,7 @@ PARTS = (
     ),
     _tests("Spark: reading", 12, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
     Part("the wheel", 4, ("make", "test-wheel")),
+    Part("the site", 1.5, ("make", "site")),
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
     Part("Sail", 2, ("make", "smoke-sail")),
     _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
