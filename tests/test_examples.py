@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from examples.lakehouse import lakehouse
+from examples.service import service
 
 import lakescan
 
@@ -42,10 +46,75 @@ def test_the_lakehouse_loads_nothing_twice_if_a_run_ended_before_it_kept_its_off
     assert run(tmp_path, 2) == {"bronze": 0, "silver": 0, "gold": 0}
 
 
+ORDER = {"order_id": 1, "day": "2026-01-05", "country": "FR", "amount": "10.00"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The service of an empty table."""
+    server = service.serve(tmp_path, 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_service_reads_what_it_saved_now_and_as_of_each_version(url: str) -> None:
+    _, first = service.ask(f"{url}/orders", [ORDER, {**ORDER, "order_id": 2, "country": "DE"}])
+    status, second = service.ask(f"{url}/orders", [{**ORDER, "amount": "12.00"}])
+    assert (status, second["inserted"], second["updated"]) == (200, 0, 1)
+    assert service.ask(f"{url}/orders/1") == (200, {**ORDER, "amount": "12.00"})
+    assert service.ask(f"{url}/orders?version={first['version']}&country=FR") == (200, [ORDER])
+    assert service.ask(f"{url}/report?since=2026-01-01")[1] == [
+        {"country": "DE", "orders": 1, "revenue": "10.00"},
+        {"country": "FR", "orders": 1, "revenue": "12.00"},
+    ]
+    assert service.ask(f"{url}/orders/1", method="DELETE") == (200, {"deleted": 1})
+    assert service.ask(f"{url}/orders/1")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "rows", "method", "status"),
+    [
+        ("/orders", [{"order_id": 1, "day": "soon", "country": "FR", "amount": "1"}], None, 400),
+        ("/orders", [{**ORDER, "colour": "red"}], None, 400),
+        ("/orders", [{**ORDER, "order_id": None}], None, 400),
+        ("/orders", [ORDER, {**ORDER, "amount": "2.00"}], None, 400),
+        ("/orders", {"order_id": 1}, None, 400),
+        ("/orders?since=soon", None, None, 400),
+        ("/orders?version=17", None, None, 404),
+        ("/orders/x", None, None, 400),
+        ("/orders", None, "DELETE", 404),
+        ("/nothing", None, None, 404),
+    ],
+)
+def test_the_service_answers_what_is_wrong_with_a_status_and_saves_nothing(
+    url: str, path: str, rows: object, method: str | None, status: int
+) -> None:
+    found, body = service.ask(f"{url}{path}", rows, method)
+    assert (found, list(body)) == (status, ["error"])
+    assert service.ask(f"{url}/orders") == (200, [])
+
+
+def test_the_service_has_the_orders_of_each_writer_that_it_answered_with_success(url: str) -> None:
+    def save(number: int) -> int | None:
+        status, _ = service.ask(f"{url}/orders", [{**ORDER, "order_id": number}])
+        assert status in (200, 409)
+        return number if status == 200 else None
+
+    with ThreadPoolExecutor(4) as pool:
+        saved = sorted(number for number in pool.map(save, range(8)) if number is not None)
+    assert saved
+    assert sorted(row["order_id"] for row in service.ask(f"{url}/orders")[1]) == saved
+
+
 @pytest.mark.parametrize(
     ("example", "arguments", "end"),
     [
         ("lakehouse/lakehouse.py", ["--days", "2", "--orders", "20"], "10 rows of gold are what the raw files say"),
+        ("service/service.py", ["--check"], "GET /health 200"),
     ],
 )
 def test_one_command_runs_an_example_in_an_empty_folder(
