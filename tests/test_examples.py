@@ -98,16 +98,23 @@ def test_the_service_answers_what_is_wrong_with_a_status_and_saves_nothing(
     assert service.ask(f"{url}/orders") == (200, [])
 
 
-def test_the_service_has_the_orders_of_each_writer_that_it_answered_with_success(url: str) -> None:
-    def save(number: int) -> int | None:
-        status, _ = service.ask(f"{url}/orders", [{**ORDER, "order_id": number}])
-        assert status in (200, 409)
-        return number if status == 200 else None
+def test_the_service_saves_the_orders_of_many_clients_at_once(url: str) -> None:
+    def save(number: int) -> int:
+        return service.ask(f"{url}/orders", [{**ORDER, "order_id": number}])[0]
 
     with ThreadPoolExecutor(4) as pool:
-        saved = sorted(number for number in pool.map(save, range(8)) if number is not None)
-    assert saved
-    assert sorted(row["order_id"] for row in service.ask(f"{url}/orders")[1]) == saved
+        assert set(pool.map(save, range(8))) == {200}
+    assert sorted(row["order_id"] for row in service.ask(f"{url}/orders")[1]) == list(range(8))
+
+
+def test_the_service_answers_conflict_for_a_commit_of_another_process(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*_: object, **__: object) -> None:
+        raise lakescan.CommitConflict("another writer was faster")
+
+    monkeypatch.setattr(lakescan.Table, "upsert", overtaken)
+    assert service.ask(f"{url}/orders", [ORDER]) == (409, {"error": "another writer was faster"})
 
 
 @pytest.mark.parametrize(

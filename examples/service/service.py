@@ -34,7 +34,7 @@ STATUS = {
     errors.SchemaMismatch: 400,
     errors.AmbiguousMerge: 400,  # two rows of one order in a request
     errors.NoSuchSnapshot: 404,
-    errors.CommitConflict: 409,  # another writer was faster, again and again: the client may repeat it
+    errors.CommitConflict: 409,  # another process was faster, again and again: the client may repeat it
     errors.StorageError: 503,
     errors.CommitStateUnknown: 503,
 }
@@ -51,9 +51,13 @@ ROWS = pa.schema(
 
 
 class Orders:
-    """What the service does. Methods may be called from many threads: each opens the table's newest state."""
+    """What the service does. Methods may be called from many threads: each opens the table's newest state.
+
+    Threads of this process write one after the other; commits of other processes may still conflict.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self._writing = threading.Lock()
         self.catalog = lakescan.catalog("service", warehouse=folder)
         self.catalog.create_namespace("shop", exist_ok=True)
         self.catalog.create_table_if_not_exists(
@@ -83,14 +87,17 @@ class Orders:
         return scan.limit(max(0, min(limit, MOST_ROWS))).to_arrow().to_pylist()
 
     def save(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Insert new orders, and replace those whose numbers are there: one commit, on top of others'."""
-        table = self.table()
-        result = table.upsert(_arrow(rows))
+        """Insert new orders, and replace those whose numbers are there: one commit, or none."""
+        given = _arrow(rows)
+        with self._writing:
+            table = self.table()
+            result = table.upsert(given)
         return {"inserted": result.inserted, "updated": result.updated, "version": str(table.version)}
 
     def delete(self, order_id: int) -> dict[str, Any]:
         """Delete an order."""
-        return {"deleted": self.table().delete(lakescan.col("order_id") == order_id).deleted}
+        with self._writing:
+            return {"deleted": self.table().delete(lakescan.col("order_id") == order_id).deleted}
 
     def report(self, since: date) -> list[dict[str, Any]]:
         """The revenue by country, in SQL with a parameter."""
