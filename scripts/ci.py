@@ -58,11 +58,11 @@ PARTS = (
         "tests/spark/test_statements.py",
         always=True,
     ),
-    _tests("Spark: reading", 12, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
+    _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
+    _tests("Spark: reading", 15, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
     Part("the wheel", 4, ("make", "test-wheel")),
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
     Part("Sail", 2, ("make", "smoke-sail")),
-    _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
     _tests("the JVM's readers and writers", 28, "interop", environment=".venv-spark41"),
     _tests("faults, kills, laws and TPC", 26, "-m", "slow"),
 )
