@@ -61,6 +61,7 @@ PARTS = (
     _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
     _tests("Spark: reading", 15, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
     Part("the wheel", 4, ("make", "test-wheel")),
+    Part("the site", 1.5, ("make", "site")),
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
     Part("Sail", 2, ("make", "smoke-sail")),
     _tests("the JVM's readers and writers", 28, "interop", environment=".venv-spark41"),

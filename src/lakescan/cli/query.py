@@ -18,7 +18,7 @@ from lakescan.cli.output import console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.errors import InvalidOption, LakescanError, nearest
 
-app = Section("SQL")
+app: Section = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
 _SHOWN = 1000
 _WORDS = """

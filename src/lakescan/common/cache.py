@@ -41,7 +41,7 @@ class Cache:
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self._entries: OrderedDict[Hashable, tuple[tuple[Any], int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()  # never held while a value is computed
@@ -178,7 +178,8 @@ class Kind(Generic[T]):
     """
 
     def __init__(self, name: str, size_of: Callable[[T], int]) -> None:
-        self.name, self._size_of = name, size_of
+        self.name = name
+        self._size_of = size_of
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value cached under `key`, else call `make` and cache its result; see `Cache.get`."""

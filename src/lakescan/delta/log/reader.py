@@ -83,7 +83,8 @@ class LogReader:
     """Reads the files of one table's log."""
 
     def __init__(self, location: str, storage: Storage) -> None:
-        self._location, self.storage = location, RememberingStorage.of(storage)
+        self._location = location
+        self.storage: RememberingStorage = RememberingStorage.of(storage)
         self._log_id = object()  # part of cache keys: a later log at this location may be another table's
         self._last: DeltaVersion | None = None  # most calls ask for the same version again
         self.known_id: str | None = None  # the table's id, once a metaData action was read
