@@ -1,6 +1,8 @@
 """What the site's build adds to mkdocs: drawings within pages, links to the repository, `llms.txt`.
 
 - A drawing of `docs/drawings/` becomes part of its page, so that its colours follow the page's.
+- A block that the tests leave out (`no-run` after its language) loses that word: the site's Markdown takes the language
+  alone.
 - A link that leaves `docs/` leads to the repository: pages are read there, too.
 - `llms.txt` lists the pages, with the first sentence of each, in the order of the navigation.
 """
@@ -13,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 _FIGURE = re.compile(r'<p><img alt="([^"]*)" src="[^"]*?drawings/([\w-]+)\.svg"\s*/?></p>')
+_NO_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
 _LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]*)")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Lead links out of `docs/` to the repository."""
+    """Lead links out of `docs/` to the repository, and make fences what the site's Markdown takes."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def outside(link: re.Match[str]) -> str:
@@ -25,7 +28,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         inside = target == "docs" or target.startswith("docs/")
         return link[0] if inside else f"{link[1]}{config['repo_url'].rstrip('/')}/blob/main/{target}"
 
-    return _LINK.sub(outside, markdown)
+    return _LINK.sub(outside, _NO_RUN.sub(r"\1", markdown))
 
 
 def on_page_content(html: str, config: Any, **_: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import lakescan
 
@@ -49,3 +50,20 @@ def test_every_page_that_the_navigation_names_exists_and_every_guide_is_named() 
 def test_llms_txt_takes_a_pages_first_sentence() -> None:
     first = _module("site_hooks").first_sentence
     assert first("---\nspark: true\n---\n# T\n\nYou read [tables](a.md) **fast**. More.\n") == "You read tables fast."
+
+
+def test_every_fence_is_one_that_the_sites_markdown_takes() -> None:
+    """Another one is text, and takes what follows it into a block up to the next fence."""
+    hook, config = _module("site_hooks").on_page_markdown, {"repo_url": "https://example"}
+    docs = ROOT / "docs"
+    strange = [
+        f"{page.relative_to(docs)}: {line}"
+        for page in docs.rglob("*.md")
+        for line in hook(page.read_text(), _page(page.relative_to(docs)), config).splitlines()
+        if line.lstrip().startswith("```") and not re.fullmatch(r' *```(\w+( title="[^"]+")?)?', line)
+    ]
+    assert strange == []
+
+
+def _page(path: Path) -> SimpleNamespace:
+    return SimpleNamespace(file=SimpleNamespace(src_uri=path.as_posix()))

@@ -115,7 +115,10 @@ class Catalog(CatalogViews):
                 self._catalog.create_namespace(parts, property_texts(properties))
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
-                raise TableExists(f"namespace {name!r} already exists in catalog {self.name!r}") from error
+                raise TableExists(
+                    f"namespace {name!r} already exists in catalog {self.name!r}: exist_ok=True, or IF NOT EXISTS in SQL, "
+                    "leaves it as it is"
+                ) from error
 
     def namespace_properties(self, name: str) -> dict[str, str]:
         """The properties of a namespace.

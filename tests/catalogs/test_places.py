@@ -51,6 +51,11 @@ def test_an_embedded_catalog_is_not_put_elsewhere(tmp_path: Path, folder: str) -
     assert not list(tmp_path.iterdir())
 
 
+def test_a_catalogs_server_that_does_not_answer_says_what_to_check() -> None:
+    with pytest.raises(lakescan.StorageError, match="cannot be opened: .*Check its uri, and the network"):
+        lakescan.catalog("odd", type="rest", uri="http://127.0.0.1:1")
+
+
 def test_a_catalogs_database_that_fails_is_an_error_of_storage(local: lakescan.Catalog, tmp_path: Path) -> None:
     with pytest.raises(lakescan.StorageError, match="cannot be opened: unable to open"):
         lakescan.catalog("odd", type="sql", uri=f"sqlite:///{tmp_path}/none/c.db", warehouse=str(tmp_path))

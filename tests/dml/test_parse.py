@@ -71,7 +71,7 @@ REFUSED = [
     ("DELETE FROM t WHERE a = 1 LIMIT 3", "'LIMIT' cannot be here", "LIMIT"),
     ("DELETE FROM t WHERE a = (1", "this '(' is not closed", "("),
     ("DELETE FROM t WHERE a = 1)", "nothing opens this ')'", ")"),
-    ("DELETE FROM t WHERE a = 1; DELETE FROM t", "one statement at a time", ";"),
+    ("DELETE FROM t WHERE a = 1; DELETE FROM t", "one statement at a time: call sql for each", ";"),
     ("UPDATE t SET", "expected a column, and the text ends", ""),
     ("UPDATE t STE a = 1", "Did you mean 'SET'?", "STE"),
     ("UPDATE t SET a", "expected =, and the text ends", ""),

@@ -200,7 +200,7 @@ def test_functions_in_which_the_engines_differ_are_refused_by_name(shop: Path, e
         ("SELECT *\nFROM shop.db.ordes o", r"Did you mean 'orders'\? \(line 2, column 6\)\nFROM .*\n     \^{13}$"),
         ("SELECT * FROM nowhere", r"there is no table 'nowhere'\."),
         ("SELECT * FROM shop.db.orders.fils", r"no table 'db.orders.fils'|metadata table 'fils'. Did you mean 'files'"),
-        ("SELECT 1; SELECT 2", "one statement at a time"),
+        ("SELECT 1; SELECT 2", "one statement at a time: .* Call sql for each"),
         ("SELECT * FROM shop.db.orders WHERE id = :id", "parameter :id has no value"),
         ("SELECT * FROM shop.db.orders WHERE id = ?", r"parameter \? has no value"),
         ("USE nothere.db", "no catalog 'nothere'"),

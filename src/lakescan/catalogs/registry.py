@@ -183,7 +183,8 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
     except Exception as error:
         if (why := refusal(error)) is None:
             raise
-        raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
+        advice = ". Check its uri, and the network" if str(properties.get("uri", "")).startswith("http") else ""
+        raise StorageError(f"catalog {name!r} cannot be opened: {why}{advice}") from error
 
 
 def _takes_keys(catalog: Catalog) -> bool:

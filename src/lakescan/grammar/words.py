@@ -63,7 +63,7 @@ class Words:
         self._closing = self._nested()
         if any(each.token_type.name == "SEMICOLON" for each in found):
             at = next(n for n, each in enumerate(found) if each.token_type.name == "SEMICOLON")
-            raise self.error("one statement at a time", at)
+            raise self.error("one statement at a time: call sql for each", at)
 
     def _nested(self) -> dict[int, int]:
         """For each word that opens something, the one that closes it."""

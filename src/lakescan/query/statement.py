@@ -162,7 +162,7 @@ def parsed(text: str) -> Any:
         raise InvalidStatement(f"not valid SQL: {text[:80]!r}... is nested too deep") from None
     statements = [tree for tree in trees if tree is not None and tree.key != "semicolon"]
     if len(statements) != 1:
-        raise InvalidStatement(f"one statement at a time: the text has {len(statements)}")
+        raise InvalidStatement(f"one statement at a time: the text has {len(statements)}. Call sql for each")
     return statements[0]
 
 
