@@ -116,8 +116,8 @@ class Catalog(CatalogViews):
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
                 raise TableExists(
-                    f"namespace {name!r} already exists in catalog {self.name!r}: exist_ok=True, or IF NOT EXISTS in SQL, "
-                    "leaves it as it is"
+                    f"namespace {name!r} already exists in catalog {self.name!r}: exist_ok=True, or IF NOT EXISTS in "
+                    "SQL, leaves it as it is"
                 ) from error
 
     def namespace_properties(self, name: str) -> dict[str, str]:

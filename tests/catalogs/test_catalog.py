@@ -18,7 +18,7 @@ def test_a_folder_is_enough_for_a_catalog(tmp_path: Path) -> None:
     catalog.create_namespace("db")
     catalog.create_namespace("db", exist_ok=True)
     assert catalog.list_namespaces() == ["db"]
-    with pytest.raises(lakescan.TableExists, match="namespace 'db' already exists .*: exist_ok=True"):
+    with pytest.raises(lakescan.TableExists, match=r"namespace 'db' already exists .*: exist_ok=True"):
         catalog.create_namespace("db")
     catalog.drop_namespace("db")
     assert catalog.list_namespaces() == []

@@ -52,7 +52,7 @@ def test_an_embedded_catalog_is_not_put_elsewhere(tmp_path: Path, folder: str) -
 
 
 def test_a_catalogs_server_that_does_not_answer_says_what_to_check() -> None:
-    with pytest.raises(lakescan.StorageError, match="cannot be opened: .*Check its uri, and the network"):
+    with pytest.raises(lakescan.StorageError, match=r"cannot be opened: .*Check its uri, and the network"):
         lakescan.catalog("odd", type="rest", uri="http://127.0.0.1:1")
 
 
