@@ -25,13 +25,17 @@ fuzz-tables: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --
 differential: setup ## compare two ways to one answer with new seeds, for MINUTES=30: DIFFERENTIAL_ARGS="--spark", or "--seed 7 --rounds 1"
 	@$(PYTHON) -m tests.differential --minutes $(or $(MINUTES),30) $(DIFFERENTIAL_ARGS)
 
+lowest: ## run tests without Spark with the lowest versions of all dependencies that are allowed
+	@scripts/lowest.sh
+
 soak: setup ## write, stream and maintain one table of each format for MINUTES=60: memory and open files stay flat
 	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),60) $(SOAK_ARGS)
+
 simulate: setup ## interleave writers, readers and faults over tables in memory, by seeds (hours): SIMULATE_ARGS="--seeds 1000 --from 7"
 	@$(PYTHON) -m tests.simulation $(or $(SIMULATE_ARGS),--seeds 100000 --processes 2)
 
-smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
-	@scripts/smoke_spark41.sh
+smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported, or PYSPARK=4.2
+	@PYSPARK=$(or $(PYSPARK),4.1) scripts/smoke_spark41.sh
 
 smoke-sail: setup ## read, write and change tables on Sail, which speaks Spark Connect without a JVM
 	@scripts/smoke_sail.sh
@@ -66,6 +70,6 @@ site: ## build the documents as a site into build/site, in an environment of its
 	@scripts/site.sh
 
 clean: ## remove what the targets created
-	rm -rf .venv .venv-spark41 .venv-sail demo-output build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-spark41 .venv-sail .venv-lowest demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate
+.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest

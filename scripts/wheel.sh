@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The built wheel, as `pip install` gives it: fresh environments, nothing of the checkout's own.
+# The built wheel, as an index takes it and `pip install` gives it: fresh environments, nothing of the checkout's own.
 # With all extras, the README's blocks run; with each extra alone, what that extra promises.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,13 @@ cp -r pyproject.toml README.md LICENSE src "$out/" && find "$out/src" -type f -e
 "$uv" build --quiet --wheel --out-dir "$PWD/$out/again" "$out"
 cmp "$out"/dist/lakescan-*.whl "$out"/again/lakescan-*.whl
 wheel="$(ls "$PWD/$out"/dist/lakescan-*.whl)"
+
+# What a package index requires of both distributions, and the README on its page; what a wheel must not hold.
+"$uv" build --quiet --sdist --out-dir "$out/dist"
+UV_PROJECT_ENVIRONMENT="$PWD/$out/release" "$uv" sync --quiet --frozen --no-default-groups --only-group release \
+    --python .venv/bin/python
+"$out/release/bin/twine" check --strict "$out"/dist/lakescan-*
+"$out/release/bin/check-wheel-contents" "$wheel"
 
 install() { # install NAME REQUIREMENT...
     "$uv" venv --quiet --python .venv/bin/python "$out/$1"

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, Kind
+from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, Kind, entry_size, table_size
 from lakescan.delta.log.reader import DeltaVersion
+from tests.support.allocated import allocated
 from tests.support.catalog import local_catalog
 
 SECONDS = 120  # what a thread waits for at most, so that a deadlock fails
@@ -59,26 +60,26 @@ def test_the_least_recently_used_entries_are_evicted_first(gets: list[tuple[int,
             assert computed.pop() == key
         entries.append(cached or (key, length))
         assert len(value) == entries[-1][1]
-        if cached is None and length + ENTRY > limit:
+        if cached is None and length + entry_size(key) > limit:
             entries.pop()
-        while sum(n + ENTRY for _, n in entries) > limit:
+        while sum(n + entry_size(key) for key, n in entries) > limit:
             entries.pop(0)
         assert not computed
-        assert (len(cache), cache.nbytes) == (len(entries), sum(n + ENTRY for _, n in entries))
+        assert (len(cache), cache.nbytes) == (len(entries), sum(n + entry_size(key) for key, n in entries))
 
 
 def test_kinds_share_the_limit_but_no_keys() -> None:
     CACHE.clear()
     one, other = Kind("one", size), Kind("other", size)
     assert (one.get("a", lambda: b"1"), other.get("a", lambda: b"2"), one.get("a", never)) == (b"1", b"2", b"1")
-    assert CACHE.nbytes == 2 * (ENTRY + 1)
+    assert CACHE.nbytes == entry_size(("one", "a")) + entry_size(("other", "a")) + 2
 
 
 def test_a_smaller_limit_evicts_and_zero_caches_nothing() -> None:
     cache = Cache()
     for key in "abc":
         cache.get(key, lambda: bytes(100), size)
-    cache.resize(2 * (ENTRY + 100))
+    cache.resize(2 * (entry_size("a") + 100))
     assert cache.get("b", never, size) == cache.get("c", never, size)
     cache.resize(0)
     assert (len(cache), cache.nbytes) == (0, 0)
@@ -211,7 +212,7 @@ def test_states_of_a_delta_table_are_bounded(tmp_path: Path, default_limit: None
     for n in range(6):
         write_deltalake(str(tmp_path), pa.table({"n": [n]}), mode="append", configuration={"delta.appendOnly": "true"})
     table = lakescan.table(tmp_path)
-    lakescan.set_cache_limit(3 * ENTRY)
+    lakescan.set_cache_limit(10_000)  # two states, and not four
     before = states()
     for version in (*range(6), *range(6)):
         assert table.scan().as_of(version=version).snapshot.id == version
@@ -220,3 +221,53 @@ def test_states_of_a_delta_table_are_bounded(tmp_path: Path, default_limit: None
 
 def states() -> int:
     return sum(isinstance(each, DeltaVersion) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2]),
+        pa.array(["a", "b"]),
+        pa.array([{"a": 1, "b": {"c": 2}}]),
+        pa.array([[1, 2]], pa.list_(pa.int64())),
+        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        pa.array(range(10_000)),
+    ],
+    ids=lambda column: f"{len(column)} of {column.type}",
+)
+def test_a_table_counts_as_much_as_it_takes(column: pa.Array) -> None:
+    """Of few rows, its fields and arrays take most of it."""
+
+    def made() -> pa.Table:
+        return pa.table({f"column {n}": pa.concat_arrays([column, column]) for n in range(20)})
+
+    made()
+    before = allocated()
+    kept = [made() for _ in range(50)]
+    taken = (allocated() - before) / len(kept)
+    assert taken / 2 < table_size(kept[0]) < 2.5 * taken  # types may be shared between tables
+
+
+def test_a_slice_counts_what_it_keeps_alive() -> None:
+    whole = pa.table({"n": range(10_000)})
+    assert table_size(whole.slice(5, 1)) == table_size(whole)
+
+
+def test_long_keys_count() -> None:
+    names = tuple(f"file:///lake/orders/metadata/{n:0100}.avro" for n in range(64))
+    assert entry_size(("metadata", (names, 1))) > sum(map(len, names)) > entry_size(("metadata", 1))
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_the_cache_of_a_table_of_many_commits_takes_what_it_counts(kind: str, tmp_path: Path) -> None:
+    """Small tables of metadata are many: they were counted at a tenth of their bytes."""
+    catalog = lakescan.catalog("counted", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    made = catalog.create_table("n.t", "n BIGINT, text STRING", format=kind)
+    CACHE.clear()
+    for start in range(20):
+        made.append(pa.table({"n": [start], "text": ["a"]}))
+        assert lakescan.table("counted.n.t").scan().to_arrow().num_rows == start + 1
+    counted, before = CACHE.nbytes, allocated()
+    CACHE.clear()
+    assert 0 < before - allocated() < 1.5 * counted

@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     )
     from lakescan.view import View, ViewVersion
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 moved.install()
 
 # Importing the package takes milliseconds: a module is imported when one of its names is used for the first time.

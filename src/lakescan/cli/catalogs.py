@@ -11,7 +11,7 @@ from lakescan.catalogs.registry import known
 from lakescan.cli.output import print_names
 from lakescan.cli.settings import Section, command
 
-app = Section("Catalogs")
+app: Section = Section("Catalogs")
 
 CatalogName = Annotated[str, typer.Argument(help="Catalog name.")]
 

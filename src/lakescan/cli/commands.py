@@ -23,7 +23,7 @@ from lakescan.common.references import parse_reference, split_list
 from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
 
-app = Section(
+app: Section = Section(
     "Looking at tables",
     no_args_is_help=True,
     add_completion=False,

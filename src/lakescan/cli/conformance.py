@@ -17,7 +17,7 @@ from lakescan.conformance.report import TableConformance, as_record, conformance
 from lakescan.conformance.tables import found_below, job_of
 from lakescan.errors import NotATable
 
-app = Section("Comparing engines")
+app: Section = Section("Comparing engines")
 
 
 @command(app, "conformance")

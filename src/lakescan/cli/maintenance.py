@@ -21,7 +21,7 @@ from lakescan.errors import InvalidOption
 from lakescan.explain.summary import counted
 from lakescan.table_maintenance import maintained
 
-app = Section("Maintenance")
+app: Section = Section("Maintenance")
 
 Where = Annotated[str | None, typer.Option("--where", "-w", help="Only files that may have matching rows.")]
 OlderThan = Annotated[str | None, typer.Option(help="A timestamp, such as 2026-01-31 or 2026-01-31T12:00:00.")]

@@ -17,7 +17,7 @@ from rich.text import Text
 from lakescan.cli.settings import wants_json
 from lakescan.cli.terminal import TerminalConsole, harmless_json
 
-console = TerminalConsole(markup=False, emoji=False, highlight=False)
+console: TerminalConsole = TerminalConsole(markup=False, emoji=False, highlight=False)
 
 
 def print_result(result: Any) -> None:

@@ -19,7 +19,7 @@ from lakescan.cli.settings import Section, command, wants_json
 from lakescan.errors import InvalidOption, LakescanError, nearest
 from lakescan.explain.summary import counted
 
-app = Section("SQL")
+app: Section = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
 _SHOWN = 1000
 _WORDS = """

@@ -14,7 +14,7 @@ from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, Timestamp, Version, command, storage_options
 from lakescan.errors import InvalidOption, UnsupportedFeature
 
-app = Section("States of tables")
+app: Section = Section("States of tables")
 
 Name = Annotated[str, typer.Argument(help="Its name.")]
 AtBranch = Annotated[str | None, typer.Option("--branch", help="The newest snapshot of this branch.")]

@@ -32,7 +32,8 @@ class FolderCache:
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> None:
-        self.folder, self.limit = Path(folder), limit
+        self.folder: Path = Path(folder)
+        self.limit = limit
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, key: Hashable, make: Callable[[], pa.Table]) -> pa.Table:

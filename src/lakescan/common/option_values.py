@@ -154,24 +154,28 @@ def one_of(*choices: str) -> Value[str]:
     return Value(parse, f"{', '.join(rest)} or {last}" if rest else last, "str")
 
 
-boolean = Value(_boolean, "true or false", "bool | str")
-positive = Value(_positive, "a whole number above 0", "int | str")
-whole = Value(_whole, "a whole number, 0 or more", "int | str")
-integer = Value(_integer, "a whole number", "int | str")
-snapshot = integer.described("a snapshot id")
-milliseconds = integer.described("milliseconds since 1970")
-parse_size = Value(_size, "bytes, or a size such as 128m", "int | str")  # returns bytes
-duration = Value(_duration, "seconds, or a duration such as 500ms, 10s or 5m", "float | str")  # returns seconds
-version = Value(_version, "a version, or latest", "int | str")
-names = Value(_names, "a list: a, b, c, or JSON", "Sequence[str] | str")
-terms = Value(_terms, "a string, or a list of them: days(ts), bucket(16, id), country", "Sequence[str] | str")
-mapping = Value(_mapping, "a JSON object", "Mapping[str, Any] | str")
-secrets = replace(mapping, is_secret=True)
+boolean: Value[bool] = Value(_boolean, "true or false", "bool | str")
+positive: Value[int] = Value(_positive, "a whole number above 0", "int | str")
+whole: Value[int] = Value(_whole, "a whole number, 0 or more", "int | str")
+integer: Value[int] = Value(_integer, "a whole number", "int | str")
+snapshot: Value[int] = integer.described("a snapshot id")
+milliseconds: Value[int] = integer.described("milliseconds since 1970")
+parse_size: Value[int] = Value(_size, "bytes, or a size such as 128m", "int | str")  # returns bytes
+duration: Value[float] = Value(
+    _duration, "seconds, or a duration such as 500ms, 10s or 5m", "float | str"
+)  # returns seconds
+version: Value[int | str] = Value(_version, "a version, or latest", "int | str")
+names: Value[tuple[str, ...]] = Value(_names, "a list: a, b, c, or JSON", "Sequence[str] | str")
+terms: Value[tuple[str, ...]] = Value(
+    _terms, "a string, or a list of them: days(ts), bucket(16, id), country", "Sequence[str] | str"
+)
+mapping: Value[dict[str, Any]] = Value(_mapping, "a JSON object", "Mapping[str, Any] | str")
+secrets: Value[dict[str, Any]] = replace(mapping, is_secret=True)
 zone: Value[tzinfo] = Value(_zone, "a time zone, such as Europe/Paris or +02:00", "tzinfo | str")
-moment = Value(str, "a date or timestamp", "date | str")  # kept as text: its time zone is another option
-any_text = Value(str, "text", "str")
-pattern = Value(_pattern, "a regular expression", "str")
-version_or_reference = Value(str, "a version, snapshot id, branch or tag", "int | str")
-text = Value(_text, "a string", "str")  # of a write: other types are not converted
-planning_mode = one_of("auto", "local", "distributed")
-no_locality = Value(_no_locality, "false", "bool | str")
+moment: Value[str] = Value(str, "a date or timestamp", "date | str")  # kept as text: its time zone is another option
+any_text: Value[str] = Value(str, "text", "str")
+pattern: Value[str] = Value(_pattern, "a regular expression", "str")
+version_or_reference: Value[str] = Value(str, "a version, snapshot id, branch or tag", "int | str")
+text: Value[str] = Value(_text, "a string", "str")  # of a write: other types are not converted
+planning_mode: Value[str] = one_of("auto", "local", "distributed")
+no_locality: Value[bool] = Value(_no_locality, "false", "bool | str")

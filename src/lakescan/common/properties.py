@@ -36,9 +36,13 @@ class Property(Generic[T]):
         is_internal: bool = False,
         error: type[LakescanError] = InvalidOption,
     ) -> None:
-        self.name, self.default, self.read, self.doc = name, default, read, doc
+        self.name = name
+        self.default = default
+        self.read = read
+        self.doc = doc
         self.check: Callable[[str], object] = check or read
-        self.is_internal, self.error = is_internal, error
+        self.is_internal = is_internal
+        self.error = error
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self._attribute = attribute
@@ -70,7 +74,8 @@ class Properties:
     """The properties of one table; `where` begins the messages about those that are invalid."""
 
     def __init__(self, texts: Mapping[str, str], where: str) -> None:
-        self.texts, self.where = texts, where
+        self.texts = texts
+        self.where = where
 
     @classmethod
     def declared(cls) -> dict[str, Property[Any]]:

@@ -63,7 +63,7 @@ class Attempts:
     def __init__(self, policy: RetryPolicy) -> None:
         self._timeout, self._waits = policy.timeout, policy.waits()
         self._started = time.monotonic()
-        self.number = 1
+        self.number: int = 1
 
     def wait(self) -> bool:
         """Wait before another attempt; returns False, at once, if there is none left."""

@@ -88,14 +88,17 @@ class DeltaTable:
     """A table with its log listed once: it does not see versions committed later."""
 
     name = "delta"
-    words = Words(state="version", metadata_files="log files")
-    offset_names = OffsetNames("version", "index", "initial-snapshot")
-    default_limits = Limits(files=1000)  # Delta's own
+    words: Words = Words(state="version", metadata_files="log files")
+    offset_names: OffsetNames = OffsetNames("version", "index", "initial-snapshot")
+    default_limits: Limits = Limits(files=1000)  # Delta's own
 
     def __init__(
         self, location: str, storage: Storage, end: LogListing, *, is_whole: bool, seen: SeenCommits | None = None
     ) -> None:
-        self._location, self.storage, self._end, self._is_whole = location, storage, end, is_whole
+        self._location = location
+        self.storage = storage
+        self._end = end
+        self._is_whole = is_whole
         self._seen = seen
         self._log = LogReader(location, storage)
         self._planned: tuple[Protocol, Metadata] | None = None

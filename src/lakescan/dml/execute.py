@@ -69,20 +69,22 @@ class Change:
         pinned: ScanSpec | None = None,
     ) -> None:
         target.check_removable()
-        self.started = time.perf_counter() if started is None else started
-        self._source_columns, self.given = source_columns, given
-        self.pinned = target.scan if pinned is None else pinned
+        self.started: float = time.perf_counter() if started is None else started
+        self._source_columns = source_columns
+        self.given = given
+        self.pinned: ScanSpec = target.scan if pinned is None else pinned
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
         check_parts(plain)
         names = target.writes.schema.names
-        self.target, self.statement = target, with_sides(with_short_names(plain, names), names, source_columns)
+        self.target = target
+        self.statement: Delete | Update | Merge = with_sides(with_short_names(plain, names), names, source_columns)
         _check_names(target)
         if _writes_rows(plain):
             _check_types(target)
-        self.kind = row_changes.Statement(type(statement).__name__.lower())
-        self.mode = target.mode_of(self.kind)
-        self.write_id = new_write_id()
+        self.kind: row_changes.Statement = row_changes.Statement(type(statement).__name__.lower())
+        self.mode: row_changes.Mode = target.mode_of(self.kind)
+        self.write_id: str = new_write_id()
         self._check_stable()
         changes = target.change_files
         self._plans = PlansMade()

@@ -15,7 +15,8 @@ class FoundTwice(Exception):
 
     def __init__(self, path: str, position: int) -> None:
         super().__init__(path, position)
-        self.path, self.position = path, position
+        self.path = path
+        self.position = position
 
 
 class FoundRows:

@@ -60,7 +60,7 @@ class GcmWriter(io.RawIOBase):
         self._sink, self._cipher, self._prefix = sink, Cipher(key.key), key.aad_prefix or b""
         self._kept, self._blocks, self._plain = bytearray(), 0, 0
         sink.write(_HEADER)
-        self.length = len(_HEADER)
+        self.length: int = len(_HEADER)
 
     def writable(self) -> bool:
         """True."""
@@ -127,7 +127,7 @@ class GcmReader(io.RawIOBase):
             what = "truncated" if size < key.file_length else "appended to, or replaced"
             raise self._fault(f"it has {size:,} bytes, and its key metadata says {key.file_length:,}: it was {what}")
         try:
-            self.size = plain_length(size)
+            self.size: int = plain_length(size)
         except ValueError as error:
             raise self._fault(str(error)) from None
         file.seek(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidFilter, NoSuchMethod, NoTruthValue, nearest
@@ -23,7 +23,7 @@ class Column:
         >>> (lakescan.col("price") > 20) & lakescan.col("country").is_in("FR", "DE")
     """
 
-    __hash__ = None  # type: ignore[assignment]  # `==` returns a predicate
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # `==` returns a predicate
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -147,9 +147,15 @@ class Column:
         return Like(self.name, pattern=pattern, ignore_case=True)
 
     # The names of PySpark and Polars:
-    isin, is_between, eqNullSafe, eq_missing = is_in, between, eq_null_safe, eq_null_safe
-    isNull, isNotNull, isNaN = is_null, is_not_null, is_nan
-    startswith, endswith = starts_with, ends_with
+    isin = is_in
+    is_between = between
+    eqNullSafe = eq_null_safe
+    eq_missing = eq_null_safe
+    isNull = is_null
+    isNotNull = is_not_null
+    isNaN = is_nan
+    startswith = starts_with
+    endswith = ends_with
 
     if not TYPE_CHECKING:  # type checkers know which methods there are
 

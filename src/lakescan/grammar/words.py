@@ -53,11 +53,13 @@ class Words:
     """
 
     def __init__(self, text: str, values: Mapping[str, Any] | None = None) -> None:
-        self.text, self.values = text, values or {}
+        self.text = text
+        self.values: Mapping[str, Any] = values or {}
         found = [word for token in tokens(text) for word in _split(token, text)]
         while found and found[-1].token_type.name == "SEMICOLON":
             found.pop()
-        self.words, self.at = found, 0
+        self.words = found
+        self.at: int = 0
         self._closing = self._nested()
         if any(each.token_type.name == "SEMICOLON" for each in found):
             at = next(n for n, each in enumerate(found) if each.token_type.name == "SEMICOLON")

@@ -49,12 +49,14 @@ class IcebergTable:
     """One version of a table's metadata, and the storage that holds its files."""
 
     name = "iceberg"
-    words = Words(state="snapshot", metadata_files="manifests")
-    offset_names = OffsetNames("snapshot-id", "position", "scan-all-files")
-    default_limits = Limits()
+    words: Words = Words(state="snapshot", metadata_files="manifests")
+    offset_names: OffsetNames = OffsetNames("snapshot-id", "position", "scan-all-files")
+    default_limits: Limits = Limits()
 
     def __init__(self, metadata: TableMetadata, storage: Storage, source: MetadataSource) -> None:
-        self.metadata, self.storage, self._source = metadata, storage, source
+        self.metadata = metadata
+        self.storage = storage
+        self._source = source
 
     @staticmethod
     def open(location: str, storage: Storage) -> IcebergTable:

@@ -26,7 +26,7 @@ class FileExchange:
     def __init__(self, executor: PlanningExecutor | None = None) -> None:
         self._executor = executor or LOCAL
         self._folder = tempfile.TemporaryDirectory(prefix="lakescan-")
-        self.folder = self._folder.name
+        self.folder: str = self._folder.name
         self._exchanges = 0
 
     def __enter__(self) -> FileExchange:

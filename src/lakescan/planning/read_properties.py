@@ -11,15 +11,21 @@ from lakescan.planning.split import TARGET_SIZE
 class ReadProperties(Properties):
     """How a table is split into tasks; options of a scan take precedence."""
 
-    split_size = Property("read.split.target-size", TARGET_SIZE, positive, "target size of a task in bytes")
-    lookback = Property("read.split.planning-lookback", LOOKBACK, positive, "how many tasks are filled at once")
-    open_cost = Property("read.split.open-file-cost", OPEN_COST, whole, "bytes that opening a file counts as")
-    is_adaptive = Property(
+    split_size: Property[int] = Property(
+        "read.split.target-size", TARGET_SIZE, positive, "target size of a task in bytes"
+    )
+    lookback: Property[int] = Property(
+        "read.split.planning-lookback", LOOKBACK, positive, "how many tasks are filled at once"
+    )
+    open_cost: Property[int] = Property(
+        "read.split.open-file-cost", OPEN_COST, whole, "bytes that opening a file counts as"
+    )
+    is_adaptive: Property[bool] = Property(
         "read.split.adaptive-size.enabled", True, is_true, "whether splits adapt to the parallelism", check=str
     )
-    data_planning_mode = Property(
+    data_planning_mode: Property[str] = Property(
         "read.data-planning-mode", "auto", planning_mode, "where data manifests are read", check=str
     )
-    delete_planning_mode = Property(
+    delete_planning_mode: Property[str] = Property(
         "read.delete-planning-mode", "auto", planning_mode, "where delete manifests are read", check=str
     )

@@ -142,7 +142,7 @@ class Analysis:
         frames: Mapping[Occurrence, Sequence[str]],
     ) -> None:
         self._tables, self._schemas, self._settings = tables, schemas, settings
-        self.pushed = {each: Pushed() for each in schemas}
+        self.pushed: dict[Occurrence, Pushed] = {each: Pushed() for each in schemas}
         self._frames = frames
         self._selects: dict[int, SelectScope] = {}
         self._readers: dict[int, list[Any]] = {}

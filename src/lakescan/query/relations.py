@@ -72,7 +72,7 @@ class TableRelation(Relation):
     """A table: a condition becomes one of its scan, as far as it is understood."""
 
     def __init__(self, occurrence: Occurrence, schema: Schema, pushed: Pushed, settings: Settings) -> None:
-        self.columns = tuple(schema.names)
+        self.columns: tuple[str, ...] = tuple(schema.names)
         self._occurrence, self._schema, self._pushed, self._settings = occurrence, schema, pushed, settings
 
     def type_of(self, column: int) -> t.Type | None:
@@ -119,7 +119,7 @@ class UnionRelation(Relation):
     def __init__(self, left: Relation, right: Relation, is_transparent: bool) -> None:
         self._left, self._right, self._is_transparent = left, right, is_transparent
         same = left.columns is not None and right.columns is not None and len(left.columns) == len(right.columns)
-        self.columns = left.columns if same else None
+        self.columns: tuple[str, ...] | None = left.columns if same else None
 
     def type_of(self, column: int) -> t.Type | None:
         """The type of a column if both sides have the same."""

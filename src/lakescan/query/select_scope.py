@@ -45,7 +45,8 @@ class SelectScope:
     """One SELECT: its sources, what its columns mean, and where its conditions go."""
 
     def __init__(self, node: Any, analysis: Names) -> None:
-        self.node, self._analysis = node, analysis
+        self.node = node
+        self._analysis = analysis
         self._conditions = Conditions(self)
         self.sources: list[Source] = []
         self._hidden: set[str] = set()  # columns of lateral views
@@ -53,7 +54,7 @@ class SelectScope:
         self._is_clear = True  # whether the names of all columns are known
         self._is_exact = True  # whether every condition of WHERE is evaluated by scans
         self._read_from()
-        self.outputs = self._outputs()
+        self.outputs: list[tuple[str, Origin | None]] | None = self._outputs()
         self._push_where()
 
     # Sources

@@ -34,7 +34,8 @@ class SparkExecutor:
     """
 
     def __init__(self, spark: SparkSession, *, min_bytes: int = MIN_BYTES) -> None:
-        self._spark, self.min_bytes = spark, min_bytes
+        self._spark = spark
+        self.min_bytes = min_bytes
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
         """Apply a function to items in one Spark job.

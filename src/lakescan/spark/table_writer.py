@@ -275,7 +275,9 @@ class NamedTable:
     """The table that a name means: one of a catalog, or in a folder (``delta.`/path` ``)."""
 
     def __init__(self, parts: tuple[str, ...], path: str | None, format: str | None) -> None:
-        self.parts, self.path, self.format = parts, path, format
+        self.parts = parts
+        self.path = path
+        self.format = format
 
     def __str__(self) -> str:
         return self.path or str(self.identifier)

@@ -83,7 +83,9 @@ class Storage:
             raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str, str | None], tuple[Credential | None, pafs.FileSystem]] = {}
-        self.unwrapped_keys = None if self.key_manager is None else UnwrappedKeys(self.key_manager)
+        self.unwrapped_keys: UnwrappedKeys | None = (
+            None if self.key_manager is None else UnwrappedKeys(self.key_manager)
+        )
 
     @classmethod
     def of(cls, other: Storage) -> Self:

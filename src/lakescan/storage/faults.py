@@ -97,7 +97,7 @@ class WholeFile:
     Arrow takes a short read for the end of the file. Its own filesystems complete short reads themselves.
     """
 
-    closed = False
+    closed: bool = False
 
     def __init__(self, file: pa.NativeFile, location: str) -> None:
         self._file, self._location = file, location

@@ -49,7 +49,7 @@ class TableStream:
         self._start = start_from(options)
         self._limits = limits_from(options, self._table.default_limits)
         self._policy = Policy.of(options)
-        self.interval = options.monitor_interval
+        self.interval: float = options.monitor_interval
         self._branch = options.branch
         self._request = CommitRequest(
             branch=self._branch,

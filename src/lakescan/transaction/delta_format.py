@@ -33,7 +33,7 @@ class DeltaFormat:
     """Delta tables are their folders; a SQL catalog may keep a name for one."""
 
     name = "delta"
-    marker = f"{LOG_FOLDER}/ (Delta)"
+    marker: str = f"{LOG_FOLDER}/ (Delta)"
     is_written_by_location = True
 
     def is_metadata_file(self, location: str) -> bool:

@@ -35,7 +35,7 @@ class IcebergFormat:
     """Iceberg tables are names in a catalog; their folders and metadata files can be read."""
 
     name = "iceberg"
-    marker = f"{_FOLDER}/ (Iceberg)"
+    marker: str = f"{_FOLDER}/ (Iceberg)"
     is_written_by_location = False
 
     def is_metadata_file(self, location: str) -> bool:

@@ -43,10 +43,13 @@ class Rows(Protocol):
 class ArrowRows:
     """Record batches in this process; other batches than those of a list can be read once."""
 
-    executor, session = None, NOT_STAGED
+    executor: None = None
+    session: Staging = NOT_STAGED
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        self.schema, self._batches, self.can_repeat = schema, batches, isinstance(batches, list)
+        self.schema = schema
+        self._batches = batches
+        self.can_repeat: bool = isinstance(batches, list)
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows in this process, as one task."""

@@ -50,7 +50,7 @@ class PartitionWriter:
         self._kept: list[pa.RecordBatch] = []
         self._rows = 0
         self._written = 0  # rows of the open file
-        self.kept_bytes = 0
+        self.kept_bytes: int = 0
         self._location = ""
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None

@@ -32,7 +32,7 @@ class PuffinWriter:
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
         self._blobs: list[dict[str, Any]] = []
-        self.size = 0
+        self.size: int = 0
         self._put(MAGIC)
 
     def add(self, path: str, positions: BitMap64) -> tuple[int, int]:

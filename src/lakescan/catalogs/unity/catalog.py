@@ -25,9 +25,10 @@ class UnityCatalog:
     """A catalog of a Unity Catalog server: the one that the property `warehouse` names, by default its name here."""
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
-        self.name, self.properties = name, dict(properties)
-        self.client = UnityClient.of(name, properties)
-        self.remote_name = properties.get("warehouse", name)
+        self.name = name
+        self.properties: dict[str, str] = dict(properties)
+        self.client: UnityClient = UnityClient.of(name, properties)
+        self.remote_name: str = properties.get("warehouse", name)
 
     def __repr__(self) -> str:
         return f"UnityCatalog({self.name!r}, {self.client.uri!r})"

@@ -31,7 +31,10 @@ class Refused(Exception):
     ) -> None:
         said = f"status {status}, {kind}: {message}" if kind else f"status {status}: {message}"
         super().__init__(f"{request}: {said}" if request else said)
-        self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
+        self.status = status
+        self.kind = kind
+        self.message = message
+        self.retry_after = retry_after
 
     @property
     def is_missing(self) -> bool:

@@ -118,7 +118,8 @@ class LiveFiles:
     def __init__(self, location: str) -> None:
         self._location = location
         self._paths: list[pa.Array] = []
-        self.count = self.size = 0
+        self.count: int = 0
+        self.size: int = 0
 
     def add(self, rows: pa.Table) -> None:
         """Count the adds of some rows."""

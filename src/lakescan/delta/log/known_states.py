@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakescan.common.cache import Kind
+from lakescan.common.cache import Kind, table_size
 from lakescan.delta.log.segment import LogFile, LogSegment, commits_between
 from lakescan.storage import Storage
 
@@ -27,7 +27,7 @@ class KnownFiles:
     files: pa.Table
 
 
-LIVE_FILES: Kind[KnownFiles] = Kind("live files of Delta tables", lambda known: known.files.nbytes)
+LIVE_FILES: Kind[KnownFiles] = Kind("live files of Delta tables", lambda known: table_size(known.files))
 
 
 def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> tuple[LogFile, ...] | None:

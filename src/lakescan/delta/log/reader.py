@@ -37,6 +37,7 @@ from lakescan.planning.report import ScanMetrics
 from lakescan.storage import Storage
 
 _FIRST_COMMITS, _MOST_COMMITS = 64, 1024  # remote commits that are read at once
+_VERSION = 2048  # bytes of a version's own objects, approximately: its segment, checkpoint and last commit
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class DeltaVersion:
 
 
 def _size_of(version: DeltaVersion) -> int:
-    """The approximate bytes of a version; its commits are 8-byte references to the log's listing."""
+    """The approximate bytes of a version; its commits are references to the log's listing, but for the newest few."""
     texts = (version.metadata.schema_string, *version.metadata.configuration.values())
-    return sum(map(len, texts)) + 8 * len(version.segment.commits)
+    return _VERSION + sum(map(len, texts)) + 8 * len(version.segment.commits)
 
 
 _VERSIONS: Kind[DeltaVersion] = Kind("states of Delta tables", _size_of)
@@ -83,7 +84,8 @@ class LogReader:
     """Reads the files of one table's log."""
 
     def __init__(self, location: str, storage: Storage) -> None:
-        self._location, self.storage = location, RememberingStorage.of(storage)
+        self._location = location
+        self.storage: RememberingStorage = RememberingStorage.of(storage)
         self._log_id = object()  # part of cache keys: a later log at this location may be another table's
         self._last: DeltaVersion | None = None  # most calls ask for the same version again
         self.known_id: str | None = None  # the table's id, once a metaData action was read

@@ -90,21 +90,23 @@ class DeltaProperties(Properties):
     """The properties of a Delta table (`configuration`)."""
 
     # What writers must obey
-    append_only = Property("delta.appendOnly", False, is_true, "whether rows may only be added", check=_flag)
-    change_feed = Property(
+    append_only: Property[bool] = Property(
+        "delta.appendOnly", False, is_true, "whether rows may only be added", check=_flag
+    )
+    change_feed: Property[bool] = Property(
         "delta.enableChangeDataFeed", False, is_true, "whether commits record changes of rows", check=_flag
     )
-    deletion_vectors = Property(
+    deletion_vectors: Property[bool] = Property(
         "delta.enableDeletionVectors", False, is_true, "whether deletes may mark rows in vectors", check=_flag
     )
-    column_mapping = Property(
+    column_mapping: Property[str] = Property(
         "delta.columnMapping.mode",
         "none",
         str.lower,
         "whether columns are found in data files by id, by physical name, or by their own",
         check=one_of("none", "name"),
     )
-    max_column_id = Property(
+    max_column_id: Property[int] = Property(
         "delta.columnMapping.maxColumnId",
         0,
         integer,
@@ -112,10 +114,10 @@ class DeltaProperties(Properties):
         is_internal=True,
         error=CorruptMetadata,
     )
-    type_widening = Property(
+    type_widening: Property[bool] = Property(
         "delta.enableTypeWidening", False, is_true, "whether types of columns may be widened", check=_flag
     )
-    row_tracking = Property(
+    row_tracking: Property[bool] = Property(
         "delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions", check=_flag
     )
     row_id_column: Property[str | None] = Property(
@@ -128,13 +130,13 @@ class DeltaProperties(Properties):
         "the column of moved rows' commit versions",
         is_internal=True,
     )
-    suspends_row_tracking = Property(
+    suspends_row_tracking: Property[bool] = Property(
         "delta.rowTrackingSuspended", False, is_true, "whether new rows get no ids", is_internal=True
     )
-    in_commit_timestamps = Property(
+    in_commit_timestamps: Property[bool] = Property(
         "delta.enableInCommitTimestamps", False, is_true, "whether commits hold their time", check=_flag
     )
-    in_commit_since = Property(
+    in_commit_since: Property[int] = Property(
         "delta.inCommitTimestampEnablementVersion",
         0,
         _since,
@@ -145,25 +147,25 @@ class DeltaProperties(Properties):
     in_commit_since_time: Property[str | None] = Property(
         "delta.inCommitTimestampEnablementTimestamp", None, str, "the time of that version", is_internal=True
     )
-    universal_formats = Property(
+    universal_formats: Property[str] = Property(
         "delta.universalFormat.enabledFormats", "", str.lower, "formats whose metadata is kept of the same files"
     )
     # Data files
-    target_file_size = Property(
+    target_file_size: Property[int] = Property(
         "delta.targetFileSize",
         128 * 2**20,
         parse_size,
         "bytes of a data file, past which the next is begun",
         check=_bytes,
     )
-    codec = Property(
+    codec: Property[str] = Property(
         "delta.parquet.compression.codec",
         "snappy",
         _lower,
         "codec of data files",
         check=one_of("snappy", "zstd", "gzip", "brotli", "uncompressed", "none"),
     )
-    optimizes_writes = Property(
+    optimizes_writes: Property[bool] = Property(
         "delta.autoOptimize.optimizeWrite",
         False,
         lambda text: text.lower() not in ("false", "none"),
@@ -173,11 +175,11 @@ class DeltaProperties(Properties):
     stats_columns: Property[str | None] = Property(
         "delta.dataSkippingStatsColumns", None, str, "the columns with statistics, separated by commas"
     )
-    columns_with_stats = Property(
+    columns_with_stats: Property[int] = Property(
         "delta.dataSkippingNumIndexedCols", 32, integer, "how many columns have statistics; -1: all", check=_columns
     )
     # The log
-    removed_file_retention = Property(
+    removed_file_retention: Property[timedelta] = Property(
         "delta.deletedFileRetentionDuration",
         timedelta(weeks=1),
         _interval,
@@ -185,7 +187,7 @@ class DeltaProperties(Properties):
         check=_duration,
         error=UnsupportedFeature,
     )
-    log_retention = Property(
+    log_retention: Property[timedelta] = Property(
         "delta.logRetentionDuration",
         timedelta(days=30),
         _interval,
@@ -193,7 +195,7 @@ class DeltaProperties(Properties):
         check=_duration,
         error=UnsupportedFeature,
     )
-    truncated_retention = Property(
+    truncated_retention: Property[timedelta] = Property(
         "delta.dropFeatureTruncateHistory.retentionDuration",
         timedelta(hours=24),
         _interval,
@@ -201,20 +203,20 @@ class DeltaProperties(Properties):
         check=_duration,
         error=UnsupportedFeature,
     )
-    checkpoint_interval = Property(
+    checkpoint_interval: Property[int] = Property(
         "delta.checkpointInterval", 10, positive, "commits from one checkpoint to the next", check=_number
     )
-    checkpoint_policy = Property(
+    checkpoint_policy: Property[str] = Property(
         "delta.checkpointPolicy",
         "classic",
         _lower,
         "whether checkpoints are classic, or v2 with sidecars",
         check=one_of("classic", "v2"),
     )
-    checkpoint_retention = Property(
+    checkpoint_retention: Property[str] = Property(
         "delta.checkpointRetentionDuration", "", str, "how long checkpoints are kept", check=_duration
     )
-    protected_before = Property(
+    protected_before: Property[int] = Property(
         "delta.requireCheckpointProtectionBeforeVersion",
         0,
         _since,
@@ -222,17 +224,17 @@ class DeltaProperties(Properties):
         is_internal=True,
         error=CorruptMetadata,
     )
-    cleans_log = Property(
+    cleans_log: Property[bool] = Property(
         "delta.enableExpiredLogCleanup", True, boolean, "whether old commits are removed", check=_flag
     )
-    json_stats = Property(
+    json_stats: Property[bool] = Property(
         "delta.checkpoint.writeStatsAsJson",
         True,
         boolean,
         "whether checkpoints hold statistics as text",
         check=_flag,
     )
-    struct_stats = Property(
+    struct_stats: Property[bool] = Property(
         "delta.checkpoint.writeStatsAsStruct",
         True,
         boolean,
@@ -247,35 +249,43 @@ class DeltaProperties(Properties):
         check=_duration,
         error=UnsupportedFeature,
     )
-    reader_version = Property("delta.minReaderVersion", "1", str, "the protocol of readers", check=_version(1, 2))
-    writer_version = Property(
+    reader_version: Property[str] = Property(
+        "delta.minReaderVersion", "1", str, "the protocol of readers", check=_version(1, 2)
+    )
+    writer_version: Property[str] = Property(
         "delta.minWriterVersion", "2", str, "the protocol of writers", check=_version(1, 2, 3, 4, 5, 6)
     )
     # Of other writers: checked, and kept
-    auto_optimize = Property("delta.autoOptimize", "false", str, "an old name of optimizeWrite", check=_flag)
-    auto_compact = Property(
+    auto_optimize: Property[str] = Property(
+        "delta.autoOptimize", "false", str, "an old name of optimizeWrite", check=_flag
+    )
+    auto_compact: Property[str] = Property(
         "delta.autoOptimize.autoCompact",
         "false",
         str,
         "whether writers compact small files",
         check=one_of("true", "false", "auto", "legacy"),
     )
-    full_rollback = Property(
+    full_rollback: Property[str] = Property(
         "delta.enableFullRetentionRollback", "true", str, "whether all versions can be restored", check=_flag
     )
-    isolation = Property(
+    isolation: Property[str] = Property(
         "delta.isolationLevel",
         "Serializable",
         str,
         "which concurrent commits are conflicts",
         check=one_of("Serializable", "WriteSerializable"),
     )
-    prefix_length = Property("delta.randomPrefixLength", 2, positive, "length of random prefixes", check=_number)
-    random_prefixes = Property(
+    prefix_length: Property[int] = Property(
+        "delta.randomPrefixLength", 2, positive, "length of random prefixes", check=_number
+    )
+    random_prefixes: Property[bool] = Property(
         "delta.randomizeFilePrefixes", False, is_true, "whether files have random prefixes", check=_flag
     )
-    sample_retention = Property("delta.sampleRetentionDuration", "", str, "how long samples are kept", check=_duration)
-    tunes_file_sizes = Property(
+    sample_retention: Property[str] = Property(
+        "delta.sampleRetentionDuration", "", str, "how long samples are kept", check=_duration
+    )
+    tunes_file_sizes: Property[str] = Property(
         "delta.tuneFileSizesForRewrites", "false", str, "whether rewrites make smaller files", check=_flag
     )
 

@@ -27,7 +27,7 @@ from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.formats.table_format import ChangeRange
 
-ENABLED = DeltaProperties.change_feed.name
+ENABLED: str = DeltaProperties.change_feed.name
 COLUMNS = (m.CHANGE_TYPE, m.COMMIT_VERSION, m.COMMIT_TIMESTAMP)
 _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 

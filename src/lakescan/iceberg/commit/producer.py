@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.encryption.table_keys import EncryptedKey
+from lakescan.encryption.table_keys import EncryptedKey, SnapshotKeys
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import Draft, Drafts
 from lakescan.iceberg.commit.encryption import snapshot_keys
@@ -65,7 +65,7 @@ class SnapshotProducer:
     def __post_init__(self) -> None:
         properties = self.base.metadata.table_properties
         self._policy = MergePolicy.of(properties)
-        self.keys = snapshot_keys(self.base, self.storage)
+        self.keys: SnapshotKeys | None = snapshot_keys(self.base, self.storage)
         self._drafts = Drafts(self.base, self.storage, self.snapshot_id, self._policy.target_size, self.keys)
         self._counters = SummaryCounters(properties.partitions_in_summary)
         self._replaced = 0

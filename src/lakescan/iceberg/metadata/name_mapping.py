@@ -19,7 +19,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.scan.settled_names import settled_names
 from lakescan.storage.faults import told
 
-PROPERTY = IcebergProperties.name_mapping.name
+PROPERTY: str = IcebergProperties.name_mapping.name
 _Path = tuple[str, ...]
 
 

@@ -44,36 +44,36 @@ class IcebergProperties(ReadProperties):
     """The properties of an Iceberg table. Those that are marked with pyiceberg, it reads itself as it commits."""
 
     # Data files
-    file_format = Property("write.format.default", "parquet", str.lower, "format of data files")
-    target_file_size = Property(
+    file_format: Property[str] = Property("write.format.default", "parquet", str.lower, "format of data files")
+    target_file_size: Property[int] = Property(
         "write.target-file-size-bytes", 512 * 2**20, positive, "bytes of a data file, past which the next is begun"
     )
-    distribution_mode = Property(
+    distribution_mode: Property[str] = Property(
         "write.distribution-mode",
         "hash",
         str,
         "how rows of a Spark frame are shuffled before they are written; range acts as hash",
         check=one_of("none", "hash", "range"),
     )
-    codec = Property("write.parquet.compression-codec", "zstd", _CODECS, "codec of data files")
+    codec: Property[str] = Property("write.parquet.compression-codec", "zstd", _CODECS, "codec of data files")
     compression_level: Property[int | None] = Property(
         "write.parquet.compression-level", None, _level, "level of the codec; null is the codec's own"
     )
-    page_size = Property("write.parquet.page-size-bytes", 2**20, positive, "bytes of a page of data")
+    page_size: Property[int] = Property("write.parquet.page-size-bytes", 2**20, positive, "bytes of a page of data")
     # Delete files
-    delete_mode = Property("write.delete.mode", "copy-on-write", _MODES, "how DELETE changes rows")
-    update_mode = Property("write.update.mode", "copy-on-write", _MODES, "how UPDATE changes rows")
-    merge_mode = Property("write.merge.mode", "copy-on-write", _MODES, "how MERGE changes rows")
-    delete_granularity = Property(
+    delete_mode: Property[str] = Property("write.delete.mode", "copy-on-write", _MODES, "how DELETE changes rows")
+    update_mode: Property[str] = Property("write.update.mode", "copy-on-write", _MODES, "how UPDATE changes rows")
+    merge_mode: Property[str] = Property("write.merge.mode", "copy-on-write", _MODES, "how MERGE changes rows")
+    delete_granularity: Property[str] = Property(
         "write.delete.granularity",
         "file",
         one_of("file", "partition"),
         "whether a file of position deletes is about one data file, or about those of a partition",
     )
-    upserts = Property(
+    upserts: Property[bool] = Property(
         "write.upsert.enabled", False, boolean, "whether streams replace rows by their keys, as Flink's writer does"
     )
-    target_delete_file_size = Property(
+    target_delete_file_size: Property[int] = Property(
         "write.delete.target-file-size-bytes",
         64 * 2**20,
         positive,
@@ -92,7 +92,7 @@ class IcebergProperties(ReadProperties):
     encryption_key: Property[str | None] = Property(
         "encryption.key-id", None, str, "the id of the table's key, by which its files are encrypted; it never changes"
     )
-    data_key_length = Property(
+    data_key_length: Property[int] = Property(
         "encryption.data-key-length", 16, checked_length, "bytes of the keys of new files: 16, 24 or 32"
     )
     # Folders
@@ -106,10 +106,10 @@ class IcebergProperties(ReadProperties):
     folder_path: Property[str | None] = Property(
         "write.folder-storage.path", None, _path, "the folder of data files, by an old name"
     )
-    is_object_store = Property(
+    is_object_store: Property[bool] = Property(
         "write.object-storage.enabled", False, is_true, "whether a hash spreads data files over folders", check=boolean
     )
-    has_partitions_in_object_store = Property(
+    has_partitions_in_object_store: Property[bool] = Property(
         "write.object-storage.partitioned-paths", True, is_true, "whether such paths name partitions", check=boolean
     )
     # Metrics
@@ -120,7 +120,7 @@ class IcebergProperties(ReadProperties):
         "the metrics of columns that have no mode of their own; invalid modes are ignored",
         check=MetricsMode.checked,
     )
-    columns_with_metrics = Property(
+    columns_with_metrics: Property[int] = Property(
         "write.metadata.metrics.max-inferred-column-defaults",
         100,
         integer,
@@ -130,57 +130,63 @@ class IcebergProperties(ReadProperties):
         "schema.name-mapping.default", None, str, "names of columns in files without field ids, as JSON"
     )
     # Metadata that commits write
-    merges_manifests = Property(
+    merges_manifests: Property[bool] = Property(
         "commit.manifest-merge.enabled", True, is_true, "whether commits merge small manifests", check=boolean
     )
-    min_manifests_to_merge = Property(
+    min_manifests_to_merge: Property[int] = Property(
         "commit.manifest.min-count-to-merge", 100, positive, "from how many on new manifests are merged"
     )
-    manifest_size = Property(
+    manifest_size: Property[int] = Property(
         "commit.manifest.target-size-bytes", 8 * 2**20, positive, "target size of a manifest in bytes"
     )
-    retries = Property("commit.retry.num-retries", 4, whole, "how often a commit is repeated")
-    retry_min_wait_ms = Property("commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated")
-    retry_max_wait_ms = Property("commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated")
-    retry_timeout_ms = Property("commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated")
-    delete_isolation = Property(
+    retries: Property[int] = Property("commit.retry.num-retries", 4, whole, "how often a commit is repeated")
+    retry_min_wait_ms: Property[int] = Property(
+        "commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated"
+    )
+    retry_max_wait_ms: Property[int] = Property(
+        "commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated"
+    )
+    retry_timeout_ms: Property[int] = Property(
+        "commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated"
+    )
+    delete_isolation: Property[str] = Property(
         "write.delete.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that delete rows"
     )
-    update_isolation = Property(
+    update_isolation: Property[str] = Property(
         "write.update.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that update rows"
     )
-    merge_isolation = Property(
+    merge_isolation: Property[str] = Property(
         "write.merge.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that merge rows"
     )
-    metadata_codec = Property(
+    metadata_codec: Property[str] = Property(
         "write.metadata.compression-codec", "none", one_of("none", "gzip"), "codec of metadata files"
     )
-    removes_metadata = Property(
+    removes_metadata: Property[bool] = Property(
         "write.metadata.delete-after-commit.enabled",
         False,
         is_true,
         "whether commits remove old metadata files",
         check=boolean,
     )
-    metadata_versions = Property(
+    metadata_versions: Property[int] = Property(
         "write.metadata.previous-versions-max", 100, positive, "old metadata files in the metadata log"
     )
-    partitions_in_summary = Property(
+    partitions_in_summary: Property[int] = Property(
         "write.summary.partition-limit", 0, whole, "partitions that a snapshot's summary counts"
     )
     # Of other writers and readers: checked, and kept
-    row_group_limit = Property("write.parquet.row-group-limit", 2**20, positive, "rows of a row group")
-    split_size_of_metadata = Property(
+    row_group_limit: Property[int] = Property("write.parquet.row-group-limit", 2**20, positive, "rows of a row group")
+    split_size_of_metadata: Property[int] = Property(
         "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata"
     )
-    is_audited = Property(
+    is_audited: Property[bool] = Property(
         "write.wap.enabled", False, boolean, "whether writers may stage rows, which are read once they are published"
     )
     # Maintenance
-    owns_files = Property(
+    owns_files: Property[bool] = Property(
         "gc.enabled", True, is_true, "whether the table's files are its own, and may be removed", check=boolean
     )
-    max_snapshot_age_ms = Property(
+    max_snapshot_age_ms: Property[int] = Property(
         "history.expire.max-snapshot-age-ms",
         5 * _DAY_MS,
         integer,
@@ -188,7 +194,7 @@ class IcebergProperties(ReadProperties):
         check=positive,
         error=CorruptMetadata,
     )
-    min_snapshots = Property(
+    min_snapshots: Property[int] = Property(
         "history.expire.min-snapshots-to-keep",
         1,
         integer,
@@ -196,7 +202,7 @@ class IcebergProperties(ReadProperties):
         check=positive,
         error=CorruptMetadata,
     )
-    max_ref_age_ms = Property(
+    max_ref_age_ms: Property[int] = Property(
         "history.expire.max-ref-age-ms",
         2**63 - 1,
         integer,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.cache import Kind
+from lakescan.common.cache import Kind, table_size
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, understood
@@ -57,8 +57,8 @@ class ScannedFiles:
 
 
 def _size_of(scanned: ScannedFiles) -> int:
-    matching = 0 if scanned.matching is None else scanned.matching.nbytes
-    return int(scanned.candidates.table.files.nbytes + matching)
+    matching = 0 if scanned.matching is None else table_size(scanned.matching)
+    return table_size(scanned.candidates.table.files) + matching
 
 
 _SCANNED: Kind[ScannedFiles] = Kind("files of manifests", _size_of)

@@ -33,7 +33,7 @@ class PositionDeleteFile:
 
     def __init__(self, writes: IcebergWrites, location: str) -> None:
         self.location = location
-        self.size = 0  # of what is written, in bytes
+        self.size: int = 0  # of what is written, in bytes
         self._sink = writes.storage.create(location)
         with storage_boundary("written", location, passing=pa.ArrowException):
             self._writer = pq.ParquetWriter(self._sink, _SCHEMA, store_schema=False, **writes.delete_parquet_options)

@@ -55,7 +55,9 @@ class Values(Translator):
         rows: Values | None = None,
     ) -> None:
         super().__init__(self._resolved, queries.constants)
-        self.scope, self._queries, self._windows = scope, queries, windows or {}
+        self.scope = scope
+        self._queries = queries
+        self._windows = windows or {}
         self._groups, self._rows = groups, rows
         self._translated: dict[int, tuple[Any, Typed]] = {}  # operands whose types had to be known first, by id
 

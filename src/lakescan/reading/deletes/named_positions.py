@@ -24,7 +24,8 @@ class NamedPositions:
     """Deleted positions by name of a data file; immutable, so threads and task groups share them."""
 
     def __init__(self, by_name: Deletes, places: Places) -> None:
-        self.by_name, self._places = by_name, places
+        self.by_name = by_name
+        self._places = places
 
     @property
     def nbytes(self) -> int:
