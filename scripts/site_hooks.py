@@ -16,6 +16,7 @@ from typing import Any
 
 _FIGURE = re.compile(r'<p><img alt="([^"]*)" src="[^"]*?drawings/([\w-]+)\.svg"\s*/?></p>')
 _NO_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
+_CELL_CODE = re.compile(r"<code>[^<]*</code>(?=(?:(?!<td|<th|</table).)*</t[dh]>)", re.DOTALL)
 _LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]*)")
 
 
@@ -32,13 +33,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, config: Any, **_: Any) -> str:
-    """Put drawings into the page."""
+    """Put drawings into the page, and take the backslash from bars in the code of tables, as GitHub does."""
 
     def inline(found: re.Match[str]) -> str:
         drawing = (Path(config["docs_dir"]) / "drawings" / f"{found[2]}.svg").read_text()
         drawing = drawing[drawing.index("<svg") :]
         return f'<figure class="drawing" role="img" aria-label="{found[1]}">{drawing}</figure>'
 
+    html = _CELL_CODE.sub(lambda code: code[0].replace("\\|", "|"), html)
     return _FIGURE.sub(inline, html)
 
 

@@ -65,5 +65,12 @@ def test_every_fence_is_one_that_the_sites_markdown_takes() -> None:
     assert strange == []
 
 
+def test_bars_in_the_code_of_tables_have_no_backslash() -> None:
+    html = "<table><td><code>a \\| b</code> or <code>c \\| d</code></td></table><p><code>e \\| f</code></p>"
+    assert _module("site_hooks").on_page_content(html, {}) == (
+        "<table><td><code>a | b</code> or <code>c | d</code></td></table><p><code>e \\| f</code></p>"
+    )
+
+
 def _page(path: Path) -> SimpleNamespace:
     return SimpleNamespace(file=SimpleNamespace(src_uri=path.as_posix()))

@@ -66,6 +66,7 @@ def test_rows_are_counted_and_shown(table: lakescan.Table) -> None:
     assert run_json("count", NAME, "-w", "id = 1") == [{"rows": 1}]
     assert sorted(row["id"] for row in run_json("head", NAME)) == [1, 2]
     assert run_json("sql", f"SELECT sum(id) AS total FROM {NAME}") == [{"total": 3}]
+    assert run("sql", f"SELECT sum(id) AS total FROM {NAME}").endswith("\n1 row")
 
 
 @pytest.mark.parametrize("name", ["snapshots", "history", "refs", "ancestors", "explain", "health", "inspect"])

@@ -17,6 +17,7 @@ from lakescan.catalogs.registry import known
 from lakescan.cli.output import console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.errors import InvalidOption, LakescanError, nearest
+from lakescan.explain.summary import counted
 
 app: Section = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
@@ -77,7 +78,7 @@ def _print(query: lakescan.Query, limit: int) -> None:
     for row in rows[:limit]:
         grid.add_row(*(Text("null" if value is None else str(value)) for value in row))
     console.print(grid)
-    more = f"the first {limit:,} rows; --limit shows more" if len(rows) > limit else f"{len(rows):,} rows"
+    more = f"the first {limit:,} rows; --limit shows more" if len(rows) > limit else counted(len(rows), "row")
     console.print(more)
 
 
