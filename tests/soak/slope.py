@@ -29,10 +29,10 @@ class Growth:
 def growth(name: str, seconds: Sequence[float], values: Sequence[float], allowed: float) -> Growth:
     """The growth of a measure by the median slope between all pairs of points (Theil and Sen).
 
-    The first third warms up: caches fill and libraries are loaded. The rest is judged in at most 60 medians, so that
-    a peak counts once.
+    The first half warms up: caches fill, libraries are loaded, and the table reaches its steady state. The rest is
+    judged in at most 60 medians, so that a peak counts once.
     """
-    start = len(values) // 3
+    start = len(values) // 2
     times, levels = _medians(seconds[start:]), _medians(values[start:])
     if len(levels) < 3:
         raise ValueError(f"{name}: {len(values)} measurements are too few to tell a slope")

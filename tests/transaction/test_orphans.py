@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -233,3 +234,51 @@ def test_a_table_whose_files_may_be_another_tables_loses_none(table: lakescan.Ta
     local.drop_table("db.t")
     assert not local.table_exists("db.t")
     assert lakescan.table(folder_of(table.scan().spec.table.location)).scan().count() == 2
+
+
+def after_the_listing(monkeypatch: pytest.MonkeyPatch, happen: Any) -> None:
+    """Let something happen once folders are listed, before the table is looked at."""
+    look, first = FolderSearch.look, Lock()
+
+    def listed(self: FolderSearch, folders: Any) -> Any:
+        found = look(self, folders)
+        if first.acquire(blocking=False):
+            happen()
+        return found
+
+    monkeypatch.setattr(FolderSearch, "look", listed)
+
+
+def test_commits_may_remove_old_metadata_files_while_folders_are_listed(local, tmp_path, monkeypatch) -> None:
+    kept = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    local.create_table("db.t", "id BIGINT, part STRING", properties=kept)
+    for row in (A, B, C):
+        now().append(rows(row))
+    stray(place() / "data" / "stray.parquet")
+    age(tmp_path)
+    after_the_listing(monkeypatch, lambda: [now().append(rows(A)) for _ in range(3)])
+    orphans = now().remove_orphans()
+    assert [Path(each).name for each in orphans if not each.endswith(".metadata.json")] == ["stray.parquet"]
+    assert now().scan().to_arrow().num_rows == 6
+
+
+def test_files_of_a_table_in_the_same_folder_stay_though_its_metadata_is_replaced(
+    table: lakescan.Table, local, tmp_path, monkeypatch
+) -> None:
+    """All of its metadata files that were listed are gone; a newer one names its files."""
+    files = {Path(each) for each in place().rglob("*.parquet")}
+    before = sorted((place() / "metadata").glob("*.metadata.json"))
+    local.drop_table("db.t")
+    local.create_table("db.t", "id BIGINT, part STRING")
+    age(tmp_path)
+
+    def replaced() -> None:
+        before[-1].rename(before[-1].with_name("00009-newer.metadata.json"))
+        for each in before[:-1]:
+            each.unlink()
+
+    after_the_listing(monkeypatch, replaced)
+    orphans = now().remove_orphans()
+    assert files
+    assert all(each.exists() for each in files)
+    assert not [each for each in orphans if each.endswith((".parquet", ".avro"))]

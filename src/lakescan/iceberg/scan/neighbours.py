@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lakescan.errors import LakescanError, UnsupportedFeature
+from lakescan.errors import LakescanError, MissingFile, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normalize
 
 _HEAD = 1 << 14
+_LISTINGS = 20  # of a folder from which commits remove files meanwhile
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 
 
@@ -42,15 +43,44 @@ def named_by_neighbours(table: IcebergTable, metadata_files: Sequence[FileEntry]
 
 
 def _other_metadata(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, str]]:
+    """The metadata files of other tables, and their tables' ids.
+
+    Commits remove old metadata files (`write.metadata.delete-after-commit.enabled`). One that is gone may be another
+    table's last one of those listed, so its folder is listed again, until no file is gone. Raises `MissingFile` if
+    that does not end.
+    """
     metadata = table.metadata
     mine = pa.array([metadata.source, *(file for _, file in metadata.metadata_log)], pa.string())
-    own = set(normalize(mine).to_pylist())
-    places = normalize(pa.array([each.location for each in metadata_files], pa.string())).to_pylist()
-    for entry, place in zip(metadata_files, places, strict=True):
-        if place not in own:
-            uuid = _uuid_of(entry, table.storage)
+    seen, files = set(normalize(mine).to_pylist()), metadata_files
+    folders = sorted({each.location.rpartition("/")[0] for each in metadata_files})
+    for number in range(1, _LISTINGS + 1):
+        is_whole = True
+        for entry in _unseen(files, seen):
+            try:
+                uuid = _uuid_of(entry, table.storage)
+            except MissingFile:
+                if number == _LISTINGS:
+                    raise
+                is_whole = False
+                continue
             if uuid is not None and uuid != metadata.uuid:
                 yield entry, uuid
+        if is_whole:
+            return
+        files = [each for folder in folders for each in table.storage.list(folder, _is_metadata)]
+
+
+def _unseen(files: Sequence[FileEntry], seen: set[str]) -> Iterator[FileEntry]:
+    """The files whose places are not yet `seen`; they are then."""
+    places = normalize(pa.array([each.location for each in files], pa.string())).to_pylist()
+    for entry, place in zip(files, places, strict=True):
+        if place not in seen:
+            seen.add(place)
+            yield entry
+
+
+def _is_metadata(name: str) -> bool:
+    return name.endswith((".metadata.json", ".metadata.json.gz"))
 
 
 def _uuid_of(entry: FileEntry, storage: Storage) -> str | None:
