@@ -20,6 +20,15 @@ wheel="$(ls "$PWD/$out"/dist/lakescan-*.whl)"
 UV_PROJECT_ENVIRONMENT="$PWD/$out/release" "$uv" sync --quiet --frozen --no-default-groups --only-group release \
     --python .venv/bin/python
 "$out/release/bin/twine" check --strict "$out"/dist/lakescan-*
+# Its links must lead somewhere there, too: an index has no folders beside a README.
+"$out/release/bin/python" - "$wheel" <<'END'
+import re, sys, zipfile
+
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    metadata = next(wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+relative = re.findall(r"\]\((?!https?://|#)[^)]*\)", metadata)
+sys.exit(f"links of the README lead nowhere on an index's page: {relative}" if relative else 0)
+END
 "$out/release/bin/check-wheel-contents" "$wheel"
 
 install() { # install NAME REQUIREMENT...
