@@ -44,13 +44,13 @@ def test_a_server_whose_python_cannot_read_is_refused_in_one_line(tmp_path: Path
 
 
 def run(arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own."""
+    """A process of its own, whose Connect server takes a free port: PySpark does so with SPARK_TESTING only."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     return subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
         timeout=900,
-        env={**environment, **variables},
+        env={**environment, "SPARK_TESTING": "1", **variables},
         check=False,
     )
