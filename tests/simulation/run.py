@@ -26,7 +26,8 @@ from lakescan.errors import (
 )
 from tests.simulation import catalog as catalogs
 from tests.simulation.actors import ACTIONS
-from tests.simulation.model import BANK, Model, State, difference, state_of
+from tests.simulation.files import DeltaFiles, Files, IcebergFiles, check_there
+from tests.simulation.model import BANK, Model, Record, State, difference, state_of
 from tests.simulation.patches import inside
 from tests.simulation.plan import ActorPlan, Plan, Step
 from tests.simulation.store import Store
@@ -63,7 +64,8 @@ class Run:
             dict(FIRST),
             is_serializable=plan.format != "delta" or ("delta.isolationLevel", "Serializable") in plan.properties,
         )
-        self.live: set[str] = set()
+        is_delta = plan.format == "delta"
+        self.files: Files = DeltaFiles(self.store, "sim/db/t") if is_delta else IcebergFiles(self.store)
         self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
         self.has_expired = False
 
@@ -105,7 +107,7 @@ class Run:
         with inside(self.world, self.store):
             self._make()
             self.store.on_put, self.store.on_delete = self._on_put, self._on_delete
-            self.pointer.on_commit = lambda location: self._committed()
+            self.pointer.on_commit = self._committed
             try:
                 self.world.run(self._work)
                 self._last_checks()
@@ -128,7 +130,7 @@ class Run:
             properties["format-version"] = self.plan.format.rpartition(" ")[2]
             found = lakescan.catalog(catalogs.NAME)
             found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(rows)
-        self._note_live()
+        self.files.note(self.pointer.location or "s3://sim/db/t/_delta_log/00000000000000000000.json")
 
     def _work(self, actor: Actor, step: Step) -> None:
         world, model = self.world, self.model
@@ -142,7 +144,7 @@ class Run:
         except (CommitConflict, StorageError, QueryFailed) as error:
             if actor.is_dead:
                 raise Killed from None
-            if not isinstance(error, CommitConflict) and not self._has_cause(error, step):
+            if not self._has_cause(error, record):
                 raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except GONE as error:
@@ -170,9 +172,12 @@ class Run:
         world.tell(actor, f"{step.kind} is {outcome} {said[:300]}")
         model.end(record, outcome)
 
-    def _has_cause(self, error: LakescanError, step: Step) -> bool:
-        """Whether an error has a cause: a fault of the step, or files that were removed by the rules."""
+    def _has_cause(self, error: LakescanError, record: Record) -> bool:
+        """Whether an error has a cause: a fault of the step, another's commit, or files that were removed by the rules."""
+        step = record.step
         has_fault = any(each[0] == step.number for each in self.world.faults)
+        if isinstance(error, CommitConflict):
+            return has_fault or any(each.step != step for each in self.model.versions[record.began + 1 :])
         return has_fault or (isinstance(error, MissingFile) and self.has_expired)
 
     # What the store and the catalog tell
@@ -180,28 +185,25 @@ class Run:
     def _on_put(self, key: str, data: bytes) -> None:
         folder, _, name = key.rpartition("/")
         if self.plan.format == "delta" and folder.endswith("_delta_log") and name.removesuffix(".json").isdigit():
-            self._committed()
+            self._committed(f"s3://{key}")
 
-    def _committed(self) -> None:
+    def _committed(self, location: str) -> None:
         _, step = self.world.author
         assert step is not None
         self.world.tell(None, f"version {self.model.newest + 1} by {step.kind}")
 
         def check() -> None:
+            self.files.note(location)
+            check_there(self.files, self.store)
             self.model.commit(step, self.rows())
-            self._note_live()
 
         self.world.waiting.append(check)
 
-    def _note_live(self) -> None:
-        plan = self.table().scan().plan()
-        self.live = {each.partition("://")[2] for each in plan.files["path"].to_pylist()}
-
     def _on_delete(self, key: str) -> None:
-        if key in self.live:
+        if why := self.files.why_kept(key):
 
             def check() -> None:
-                raise Broken(f"a live file is removed: {key}")
+                raise Broken(f"the file {key} is removed, but {why}")
 
             self.world.waiting.append(check)
 
@@ -209,6 +211,8 @@ class Run:
         newest = self.model.versions[-1].state
         if state_of(self.rows()) != newest:
             raise Broken("the table is not what its last commit made")
+        check_there(self.files, self.store)
+        self._read_earlier()
         for name in self.followers:
             try:
                 replica = self.catch_up(name, 0)
@@ -216,6 +220,18 @@ class Run:
                 continue
             if replica != newest:
                 raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")
+
+    def _read_earlier(self) -> None:
+        """Each version that has not expired is what it was."""
+        option = "versionAsOf" if self.plan.format == "delta" else "snapshot_id"
+        read: dict[int, State] = {}
+        for place, number in list(self.files.readable().items())[:-1]:
+            if number not in read:
+                read[number] = state_of(self.rows(self.table(**{option: number})))
+            if read[number] != self.model.versions[place].state:
+                raise Broken(
+                    f"version {place} was changed: {difference(read[number], self.model.versions[place].state)}"
+                )
 
 
 def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
