@@ -62,7 +62,7 @@ def upsert(run: Run, step: Step, record: Record) -> None:
 
 
 def compact(run: Run, step: Step, record: Record) -> None:
-    run.table().compact()
+    run.table().compact(rewrite_all=step.values[0])
 
 
 def read(run: Run, step: Step, record: Record) -> None:

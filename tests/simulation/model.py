@@ -38,8 +38,8 @@ class Record:
 class Model:
     """All versions, in order."""
 
-    def __init__(self, first: State, *, is_serializable: bool) -> None:
-        self.versions = [Version(first, None)]
+    def __init__(self, first: list[State], *, is_serializable: bool) -> None:
+        self.versions = [Version(each, None) for each in first]
         self.records: dict[int, Record] = {}
         self._is_serializable = is_serializable
         self._batches: set[int] = set()  # of streams, that are committed

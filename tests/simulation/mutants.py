@@ -198,7 +198,7 @@ MUTANTS = (
         "deletes of rewritten files are not looked for",
         _ICEBERG,
         lambda: patch.object(Validation, "check_deletes", lambda *_: False),
-        ("compact", "delete", "equality"),
+        ("compact", "delete", "update"),
     ),
     Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("delete",)),
     Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),

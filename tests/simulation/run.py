@@ -36,7 +36,8 @@ from tests.simulation.world import Actor, Broken, Killed, World
 _RUNS, _WARM = count(), set[str]()
 GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
-FIRST: State = {**dict.fromkeys(BANK, ("bank", 100)), 11: ("a", 1), 12: ("b", 2), 13: ("a", 3), 14: ("b", 4)}
+BEGINNING: State = {**dict.fromkeys(BANK, ("bank", 100)), 11: ("a", 1), 12: ("b", 2)}
+FIRST: State = {**BEGINNING, 13: ("a", 3), 14: ("b", 4)}
 
 
 @dataclass
@@ -51,6 +52,10 @@ class Outcome:
     steps: dict[str, int]
 
 
+def _table(state: State) -> pa.Table:
+    return pa.Table.from_pylist([{"id": k, "part": v[0], "amount": v[1]} for k, v in state.items()], SCHEMA)
+
+
 class Run:
     """The table of one run."""
 
@@ -61,7 +66,7 @@ class Run:
         self.store.root = "sim"
         self.pointer = catalogs.Pointer(self.store, plan.catalog)
         self.model = Model(
-            dict(FIRST),
+            [dict(BEGINNING), dict(FIRST)],
             is_serializable=plan.format != "delta" or ("delta.isolationLevel", "Serializable") in plan.properties,
         )
         is_delta = plan.format == "delta"
@@ -121,16 +126,20 @@ class Run:
         return Outcome(self.plan, self.world.history, self.world.faults, failure, self.model.newest, ended)
 
     def _make(self) -> None:
-        rows = pa.Table.from_pylist([{"id": k, "part": v[0], "amount": v[1]} for k, v in FIRST.items()], SCHEMA)
+        """A table of two files, or one for each partition and more, so that there is something to compact."""
         properties = dict(self.plan.properties)
         parts = ["part"] if self.plan.partitioned else []
-        if self.plan.format == "delta":
-            lakescan.save(rows, self.name, format="delta", partition_by=parts, properties=properties)
+        is_delta = self.plan.format == "delta"
+        log = "s3://sim/db/t/_delta_log/{:020d}.json"
+        if is_delta:
+            lakescan.save(_table(BEGINNING), self.name, format="delta", partition_by=parts, properties=properties)
         else:
             properties["format-version"] = self.plan.format.rpartition(" ")[2]
             found = lakescan.catalog(catalogs.NAME)
-            found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(rows)
-        self.files.note(self.pointer.location or "s3://sim/db/t/_delta_log/00000000000000000000.json")
+            found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(_table(BEGINNING))
+        self.files.note(self.pointer.location or log.format(0))
+        self.table().append(_table({k: v for k, v in FIRST.items() if k not in BEGINNING}))
+        self.files.note(self.pointer.location or log.format(1))
 
     def _work(self, actor: Actor, step: Step) -> None:
         world, model = self.world, self.model
@@ -245,7 +254,7 @@ def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
 def _warming(format: str) -> Plan:
     kinds = ["compact", "orphans", "column", "property", "read", "follow"]
     kinds += ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch"]
-    values: dict[str, Any] = {"follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
+    values: dict[str, Any] = {"compact": (True,), "follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
     first = [
         Step(1, "append", ((101, "a", 1),)),
         Step(2, "delete", (12,)),

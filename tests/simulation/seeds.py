@@ -82,6 +82,8 @@ class _Seed:
                 values = self.batch
             case "branch":
                 values = self.new_rows()
+            case "compact":
+                values = (random.random() < 0.5,)
             case "expire":
                 values = (random.randint(1, 3),)
             case "follow":
