@@ -142,9 +142,9 @@ def _rows_of_old_vectors_forgotten() -> Any:
 
 
 def _swapped_anyway() -> Any:
-    def swap(self: Any, before: Any, after: str) -> bool:
-        self.location = after
-        self.on_commit(after)
+    def swap(self: Any, name: Any, before: Any, after: str) -> bool:
+        self.locations[name] = after
+        self.on_commit(name, after)
         return True
 
     return patch.object(Pointer, "swap", swap)
