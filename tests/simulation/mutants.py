@@ -169,7 +169,7 @@ MUTANTS = (
         ("append",),
     ),
     Mutant("the catalog swaps without comparing", _ICEBERG, _swapped_anyway, ("append",)),
-    Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, _CHANGES),
+    Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, ("delete", "update", "overwrite part")),
     Mutant("files that others removed are not missed", _DELTA, _blind_to_removals, ("compact", "append")),
     Mutant("a new vector of Delta forgets the rows of the old one", _DELTA, _rows_of_old_vectors_forgotten, ("delete",)),
     Mutant(
