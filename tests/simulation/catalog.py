@@ -177,11 +177,9 @@ class SimulatedCatalog(MetastoreCatalog):
         """Commit to one table or several: to all of them, or to none."""
         known = self.pointer.locations
         before = [self._table(name, known[name]) for name, _, _ in changes]
-        after = [
-            self._update_and_stage_table(now, *change) for now, change in zip(before, changes, strict=True)
-        ]
+        after = [self._update_and_stage_table(now, *change) for now, change in zip(before, changes, strict=True)]
         pairs = [each for each in zip(before, after, strict=True) if each[0].metadata != each[1].metadata]
-        for now, staged in pairs:
+        for _, staged in pairs:
             self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
         for now, staged in pairs:
             self.pointer.swap(now.name(), now.metadata_location, staged.metadata_location)

@@ -1,6 +1,7 @@
 """The files that versions name, read from their metadata by a reader of its own, and what the metadata must be.
 
-It uses nothing of the library but its Base85: an error in the library's reading would otherwise hide one in its writing.
+It uses nothing of the library but its Base85: an error in the library's reading would otherwise hide one in its
+writing.
 """
 
 from __future__ import annotations
@@ -171,7 +172,11 @@ class DeltaFiles:
         if key in self.newest:
             return "the newest version needs it"
         since = self.store.world.now - _WEEK + _SLACK
-        return "a version of this week needs it" if any(at > since and key in files for at, files in self._before) else None
+        return (
+            "a version of this week needs it"
+            if any(at > since and key in files for at, files in self._before)
+            else None
+        )
 
     def readable(self) -> dict[int, int]:
         since = self.store.world.now - _WEEK + _SLACK

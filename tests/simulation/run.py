@@ -189,7 +189,9 @@ class Run:
         except (SchemaMismatch, InvalidStatement) as error:
             if actor.is_dead:
                 raise Killed from None
-            if step.kind not in ("upsert", "equality", "merging stream") or "no column 'c" not in str(error):  # one that was just added
+            if step.kind not in ("upsert", "equality", "merging stream") or "no column 'c" not in str(
+                error
+            ):  # one that was just added
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except LakescanError as error:
@@ -203,7 +205,7 @@ class Run:
             model.end(each, outcome)
 
     def _has_cause(self, error: LakescanError, record: Record) -> bool:
-        """Whether an error has a cause: a fault of the step, another's commit, or files that were removed by the rules."""
+        """Whether an error has a cause: a fault of the step, another's commit, or files that expired."""
         step = record.step
         has_fault = any(each[0] == step.number for each in self.world.faults)
         if isinstance(error, CommitConflict):
@@ -268,7 +270,9 @@ class Run:
             if found != expected:
                 raise Broken(f"the table {table} has the rows {found}, not {expected}")
             for number, record in model.records.items():
-                if record.step.kind == "transaction" and bool(record.commits) != bool(self.model.records[number].commits):
+                if record.step.kind == "transaction" and bool(record.commits) != bool(
+                    self.model.records[number].commits
+                ):
                     raise Broken(f"{record.step} was committed to one of its tables alone")
 
     def _read_earlier(self) -> None:
@@ -294,7 +298,9 @@ def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
 
 def _warming(format: str) -> Plan:
     kinds = ["compact", "orphans", "column", "property", "read", "follow"]
-    kinds += ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch", "transaction"]
+    kinds += (
+        ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch", "transaction"]
+    )
     values: dict[str, Any] = {"compact": (True,), "follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
     values["transaction"] = ((107, "b", 1),)
     first = [
