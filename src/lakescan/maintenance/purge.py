@@ -13,7 +13,7 @@ from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.outcomes import settled
 from lakescan.common.retries import read_again
-from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import in_folders, remove_unnamed, unnamed
@@ -70,7 +70,11 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
             len(foreign),
             foreign[0],
         )
-    return remove_unnamed(target.storage, files, lambda: named_by(neighbours, target.storage))
+    try:
+        return remove_unnamed(target.storage, files, lambda: named_by(neighbours, target.storage))
+    except StorageError as error:
+        _LOG.warning("%s is dropped, and %d of its files may be left: %s", identifier, len(files), error)
+        return []
 
 
 def _uuid_now(catalog: Catalog, identifier: Identifier) -> str | None:
