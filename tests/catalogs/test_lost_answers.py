@@ -19,10 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakescan
+from lakescan.catalogs import registry
 from lakescan.catalogs.registry import connection
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit import put
 from lakescan.storage import Storage
+from tests.support.rest_server import Answer, Request, RestServer, refused, rest_server
 from tests.transaction.test_outcomes import looks
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -296,3 +298,65 @@ def test_what_is_said_of_a_change_is_what_a_database_has(change: Change, local: 
     engine.dispose()
     shutil.copytree(tmp_path / "lake", tmp_path / "kept")
     check(change, local, restored, lambda fault: calls(fault, local))
+
+
+def test_a_commit_for_which_the_database_was_busy_is_not_taken_for_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite keeps its transaction open, which a look by the same connection would see."""
+    monkeypatch.setattr(registry, "_WAIT", 0)
+    lake = lakescan.catalog("local", warehouse=tmp_path / "lake")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id BIGINT")
+    reader = sqlite3.connect(tmp_path / "lake" / "catalog.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM iceberg_tables").fetchall()
+    with looks(2), pytest.raises(lakescan.CommitStateUnknown, match="database is locked"):
+        table.append(ROWS)
+    reader.execute("ROLLBACK")
+    reader.close()
+    assert lake.load_table("db.t").count() == 0
+    table.append(ROWS)
+    assert lake.load_table("db.t").count() == 2
+
+
+_ON_SERVER = (
+    Change("create a table", _creates("iceberg"), again=_THERE, is_known=False),
+    Change("create a table unless it is there", _creates("iceberg", exist_ok=True)),
+    Change("drop a table", lambda lake: lake.drop_table("db.t"), _creates("iceberg"), _GONE),
+    Change("create a namespace", lambda lake: lake.create_namespace("new"), again=_THERE, is_known=False),
+    Change("create a namespace unless it is there", lambda lake: lake.create_namespace("new", exist_ok=True)),
+)
+
+
+@pytest.mark.parametrize("change", _ON_SERVER, ids=lambda change: change.name)
+def test_what_is_said_of_a_change_is_what_a_server_has(change: Change, tmp_path: Path) -> None:
+    with rest_server(tmp_path / "server") as (server, uri):
+        lake = lakescan.catalog("remote", type="rest", uri=uri)
+        lake.create_namespace("db")
+        change.before(lake)
+
+        def restored() -> None:
+            for name in server.catalog.list_tables("db"):
+                server.catalog.drop_table(name)
+            if server.catalog.namespace_exists("new"):
+                server.catalog.drop_namespace("new")
+            change.before(lake)
+
+        check(change, lake, restored, lambda fault: _requests(fault, server))
+
+
+@contextmanager
+def _requests(fault: Fault, server: RestServer) -> Iterator[None]:
+    """Requests to the server pass through the fault."""
+
+    def failed(request: Request) -> Answer | None:
+        try:
+            return fault.around(
+                lambda: server._answered(request), lambda: TimeoutError("no answer"), changes=request.method != "GET"
+            )
+        except TimeoutError as error:
+            return refused(500, error)
+
+    with patch.object(server, "before", failed):
+        yield

@@ -17,7 +17,8 @@ from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.write import commit as iceberg_commit
-from lakescan.iceberg.write import outcomes
+from lakescan.iceberg.write import outcomes, row_deletes
+from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans
 from lakescan.storage import put_if_absent
 from lakescan.streaming.stream import TableStream
@@ -92,6 +93,13 @@ def _no_batches_remembered() -> Iterator[None]:
 
 def _overtaken() -> Any:
     return patch.object(Validation, "check", lambda *_: None)
+
+
+def _forgotten_deletes() -> Any:
+    def of(*arguments: Any, real: Any = ExistingDeletes.of) -> ExistingDeletes:
+        return replace(real(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())
+
+    return patch.object(row_deletes.ExistingDeletes, "of", staticmethod(of))
 
 
 def _same_number() -> Any:
@@ -192,6 +200,8 @@ MUTANTS = (
         lambda: patch.object(Validation, "check_deletes", lambda *_: False),
         ("compact", "delete", "update"),
     ),
+    # Transfers change the same four rows of one file again and again.
+    Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("transfer", "delete")),
     Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
     Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),
     Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
