@@ -117,11 +117,17 @@ def outcome_of(
         except Exception as failure:
             why = failure
         if not attempts.wait():
+            reason = "" if why is error else f" ({_said_by(why)})"
             advice = "no file is removed. Look" if doing else "its files are kept. Check the table"
             raise CommitStateUnknown(
-                f"{name if doing else f'a commit to {name}'} ended with {type(error).__name__}: {error}. Whether it "
-                f"succeeded is unknown{'' if why is error else f' ({why})'}, so {advice} before you repeat it."
+                f"{name if doing else f'a commit to {name}'} ended with {type(error).__name__}: {_said_by(error)}. "
+                f"Whether it succeeded is unknown{reason}, so {advice} before you repeat it."
             ) from error
+
+
+def _said_by(error: Exception) -> str:
+    """The message of an error; of a database's, without the statement and its values, which SQLAlchemy adds."""
+    return str(getattr(error, "orig", None) or error)
 
 
 def read_again(read: Callable[[], T], done: str) -> T:
