@@ -12,7 +12,7 @@ from lakescan import engines
 from lakescan.catalogs.identifiers import Identifier, dotted_name
 from lakescan.catalogs.lookup import find, find_view, translated
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
-from lakescan.common.retries import COMMITS, Attempts
+from lakescan.common.retries import COMMITS, Attempts, read_again
 from lakescan.common.schema import Schema
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, nearest
@@ -163,7 +163,7 @@ class CatalogViews(ABC):
                     self._create(identifier, text, properties, definition.properties.get(_LOCATION))
                 else:
                     self._commit(found, replaced(found.metadata, text, properties, str(identifier)))
-                return self.load_view(name)
+                return self._opened_view(name)
             except (CommitConflict, TableExists) as error:  # made, replaced or dropped meanwhile
                 if not replace and not if_not_exists:
                     raise
@@ -209,7 +209,7 @@ class CatalogViews(ABC):
         with translated(renamed):
             if not self._views.rename(old.within, renamed.within):
                 raise self._missing(old)
-        return self.load_view(new)
+        return self._opened_view(new)
 
     def update_view(self, name: str, properties: Mapping[str, str], *, removed: Iterable[str] = ()) -> View:
         """Set and remove properties of a view, and open it.
@@ -234,7 +234,11 @@ class CatalogViews(ABC):
             except CommitConflict as error:
                 attempts.again(str(identifier), error)
             else:
-                return self.load_view(name)
+                return self._opened_view(name)
+
+    def _opened_view(self, name: str) -> View:
+        """A view that was changed; an answer that is lost is asked for again."""
+        return read_again(lambda: self.load_view(name), f"{self._identifier(name)} is changed, but cannot be opened")
 
     @property
     def _views(self) -> ViewStore:

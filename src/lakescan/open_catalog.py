@@ -15,12 +15,23 @@ from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, parts_of, within
 from lakescan.catalogs.lookup import FoundTable, check_no_view, find, translated
 from lakescan.catalogs.metrics import CatalogReporter
+from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import connection, give
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
+from lakescan.common.retries import read_again
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
-from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
+from lakescan.errors import (
+    CommitStateUnknown,
+    CreatedConcurrently,
+    InvalidOption,
+    NoSuchNamespace,
+    NoSuchTable,
+    TableExists,
+    UnsupportedFeature,
+    nearest,
+)
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.open_table import Table
 from lakescan.open_transaction import Transaction
@@ -103,6 +114,7 @@ class Catalog(CatalogViews):
 
         Raises:
             TableExists: It exists.
+            CommitStateUnknown: The answer was lost. If the namespace is there, another writer may have created it.
 
         Example:
             >>> lake.create_namespace("shop", exist_ok=True)
@@ -112,7 +124,11 @@ class Catalog(CatalogViews):
         parts = self._parts(name)
         try:
             with translated(Identifier(self.name, parts, "")):
-                self._catalog.create_namespace(parts, property_texts(properties))
+                settled(
+                    f"creating the namespace {dotted_name((self.name, *parts))}",
+                    lambda: self._catalog.create_namespace(parts, property_texts(properties)),
+                    lambda: True if exist_ok and self._catalog.namespace_exists(parts) else None,
+                )
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
                 raise TableExists(
@@ -154,10 +170,19 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.update_namespace("shop", {"owner": "sales"})
         """
-        parts = self._parts(name)
+        parts, new, gone = self._parts(name), property_texts(properties), set(removed)
         there = self.namespace_properties(name)
+
+        def is_made() -> bool | None:
+            now = dict(self._catalog.load_namespace_properties(parts))
+            return True if {**now, **new} == now and gone.isdisjoint(now) else None
+
         with translated(Identifier(self.name, parts, "")):
-            self._catalog.update_namespace_properties(parts, set(removed) & set(there), property_texts(properties))
+            settled(
+                f"changing the namespace {dotted_name((self.name, *parts))}",
+                lambda: self._catalog.update_namespace_properties(parts, gone & set(there), new),
+                is_made,
+            )
 
     def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop an empty namespace.
@@ -176,13 +201,20 @@ class Catalog(CatalogViews):
         from pyiceberg.exceptions import NamespaceNotEmptyError
 
         parts = self._parts(name)
+        where = Identifier(self.name, parts, "")
         try:
-            if DeltaNames(self._catalog).names(parts):
+            with translated(where):
+                of_delta = DeltaNames(self._catalog).names(parts)
+            if of_delta:
                 raise NamespaceNotEmptyError("it has Delta tables")
             if self.namespace_exists(name) and (views := self.list_views(name)):
                 raise TableExists(f"namespace {name!r} of catalog {self.name!r} has the view {views[0]}: drop it first")
-            with translated(Identifier(self.name, parts, "")):
-                self._catalog.drop_namespace(parts)
+            with translated(where):
+                settled(
+                    f"dropping the namespace {dotted_name((self.name, *parts))}",
+                    lambda: self._catalog.drop_namespace(parts),
+                    lambda: None if self._catalog.namespace_exists(parts) else True,
+                )
         except NoSuchNamespace:
             if not missing_ok:
                 raise
@@ -289,6 +321,7 @@ class Catalog(CatalogViews):
             TableExists: It exists, and neither `exist_ok` nor `replace` is given.
             CreatedConcurrently: Another writer created it meanwhile.
             NoSuchNamespace: The namespace does not exist.
+            CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome: the table may be there.
             InvalidOption, UnsupportedFeature: Something that the format does not have, or that is not implemented.
 
         Example:
@@ -336,9 +369,17 @@ class Catalog(CatalogViews):
             if not replace:
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
             wanted.replace(self._catalog, identifier, self._found(identifier, wanted), definition)
-        else:
+            return self._opened(name, "replaced")
+        try:
             wanted.create(self._catalog, identifier, definition)
-        return self.load_table(name)
+        except (CreatedConcurrently, CommitStateUnknown):
+            if not exist_ok or not self.table_exists(name):
+                raise
+        return self._opened(name, "created")
+
+    def _opened(self, name: str, done: str) -> Table:
+        """A table to which something is done, such as "created"; an answer that is lost is asked for again."""
+        return read_again(lambda: self.load_table(name), f"{self._identifier(name)} is {done}, but cannot be opened")
 
     def create_with(
         self,
@@ -544,9 +585,9 @@ class Catalog(CatalogViews):
             if where is not None and where != folder:
                 raise InvalidOption(f"{identifier} is at {folder}: a clone that replaces it has no other location")
             opened.clone(folder, replace=True, **state)
-            return self.load_table(name)
+            return self._opened(name, "replaced")
         make_named_delta(self._catalog, identifier, where, lambda folder, _: opened.clone(folder, **state))
-        return self.load_table(name)
+        return self._opened(name, "created")
 
     def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
         """Drop a table.
@@ -561,6 +602,7 @@ class Catalog(CatalogViews):
 
         Raises:
             NoSuchTable: It does not exist.
+            CommitStateUnknown: The answer was lost, and the table is still there, or looking it up failed.
             UnsupportedFeature: A purge of a Delta table, of a table whose `gc.enabled` is not true, or of a table that
                 has another name, too.
 
@@ -570,7 +612,9 @@ class Catalog(CatalogViews):
         from lakescan.maintenance.purge import purge_table
 
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
-        if names.location(identifier.within) is not None:
+        with translated(identifier):
+            is_delta = names.location(identifier.within) is not None
+        if is_delta:
             if purge:
                 raise UnsupportedFeature("purging a Delta table", "Drop it, and delete its folder.")
             names.remove(identifier.within)
@@ -580,7 +624,11 @@ class Catalog(CatalogViews):
                 purge_table(self._catalog, identifier)
             else:
                 with translated(identifier):
-                    self._catalog.drop_table(identifier.within)
+                    settled(
+                        f"dropping {identifier}",
+                        lambda: self._catalog.drop_table(identifier.within),
+                        lambda: None if self.table_exists(name) else True,
+                    )
         except NoSuchTable:
             if not missing_ok:
                 raise
@@ -595,6 +643,7 @@ class Catalog(CatalogViews):
         Raises:
             NoSuchTable: The table does not exist.
             TableExists: A table has the new name.
+            CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome.
 
         Example:
             >>> lake.rename_table("shop.sales", "shop.orders")
@@ -608,17 +657,25 @@ class Catalog(CatalogViews):
         if not self.namespace_exists(dotted_name(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
-        location = names.location(old.within)
-        if location is not None:
-            names.add(renamed.within, location)
-            names.remove(old.within)
-            return self.load_table(new)
         with translated(old):
+            location = names.location(old.within)
+            if location is not None:
+                names.rename(old.within, renamed.within)
+                return self._opened(new, "renamed")
+            before = find(old).location
+
+            def is_made() -> bool | None:
+                return True if find(renamed).location == before and not self.table_exists(name) else None
+
             try:
-                self._catalog.rename_table(old.within, renamed.within)
+                settled(
+                    f"renaming {old}",
+                    lambda: self._catalog.rename_table(old.within, renamed.within),
+                    is_made,
+                )
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{renamed} already exists") from error
-        return self.load_table(new)
+        return self._opened(new, "renamed")
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
         """Give an existing table a name, and open it.
@@ -630,6 +687,7 @@ class Catalog(CatalogViews):
         Raises:
             NotATable: There is no table.
             TableExists: A table has the name.
+            CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome.
 
         Example:
             >>> lake.register_table("shop.old_sales", "/lake/sales")
@@ -640,7 +698,7 @@ class Catalog(CatalogViews):
         check_no_view(identifier)
         opened = table(location)
         format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
-        return self.load_table(name)
+        return self._opened(name, "registered")
 
     def namespaces(self, parent: str | None = None) -> list[str]:
         """`list_namespaces`, by its old name."""

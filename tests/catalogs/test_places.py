@@ -60,8 +60,13 @@ def test_a_catalogs_database_that_fails_is_an_error_of_storage(local: lakescan.C
     with pytest.raises(lakescan.StorageError, match="cannot be opened: unable to open"):
         lakescan.catalog("odd", type="sql", uri=f"sqlite:///{tmp_path}/none/c.db", warehouse=str(tmp_path))
     (tmp_path / "lake" / "catalog.db").write_bytes(b"no database" * 1000)
-    with pytest.raises(lakescan.StorageError, match=r"catalog 'local' failed for local\.other"):
+    with pytest.raises(
+        lakescan.StorageError, match=r"namespace local\.other ended with DatabaseError: file is not"
+    ) as raised:
         local.create_namespace("other")
+    assert "SELECT" not in str(raised.value)
+    with pytest.raises(lakescan.StorageError, match=r"catalog 'local' failed for local\.db\.t"):
+        local.load_table("db.t")
 
 
 def test_metadata_that_a_catalog_names_and_storage_lacks_is_said(local: lakescan.Catalog, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import lakescan
+from tests.simulation.catalog import NAME
 from tests.simulation.model import BANK, Record
 from tests.simulation.plan import Step
 from tests.simulation.world import Broken
@@ -62,7 +64,7 @@ def upsert(run: Run, step: Step, record: Record) -> None:
 
 
 def compact(run: Run, step: Step, record: Record) -> None:
-    run.table().compact()
+    run.table().compact(rewrite_all=step.values[0])
 
 
 def read(run: Run, step: Step, record: Record) -> None:
@@ -76,6 +78,30 @@ def equality(run: Run, step: Step, record: Record) -> None:
 def stream(run: Run, step: Step, record: Record) -> None:
     """A batch of a stream, which a zombie of the same query may write, too."""
     run.table().append(rows_of(step.values[1:]), txnAppId="query", txnVersion=step.values[0])
+
+
+def merging_stream(run: Run, step: Step, record: Record) -> None:
+    """A batch of the same stream that merges its rows."""
+    run.table().upsert(rows_of(step.values[1:]), "id", txnAppId="query", txnVersion=step.values[0])
+
+
+def create(run: Run, step: Step, record: Record) -> None:
+    """Rows of a table that may not be there yet."""
+    properties = {} if run.plan.format == "delta" else {"format-version": run.plan.format.rpartition(" ")[2]}
+    lakescan.save(
+        rows_of(step.values[1:]),
+        run.name_of(f"n{step.values[0]}"),
+        mode="append",
+        format=run.plan.format.partition(" ")[0],
+        properties=properties,
+    )
+
+
+def transaction(run: Run, step: Step, record: Record) -> None:
+    """The same rows for two tables, in one commit."""
+    with lakescan.catalog(NAME).transaction() as made:
+        for each in ("t", "u"):
+            made.load_table(f"db.{each}").append(rows_of(step.values))
 
 
 def checkpoint(run: Run, step: Step, record: Record) -> None:
@@ -144,6 +170,7 @@ ACTIONS: dict[str, Callable[[Run, Step, Record], None]] = {
     "checkpoint": checkpoint,
     "column": column,
     "compact": compact,
+    "create": create,
     "convert": convert,
     "delete": delete,
     "delete part": delete_part,
@@ -153,12 +180,14 @@ ACTIONS: dict[str, Callable[[Run, Step, Record], None]] = {
     "field": partition_field,
     "follow": follow,
     "manifests": manifests,
+    "merging stream": merging_stream,
     "orphans": orphans,
     "overwrite": overwrite,
     "overwrite part": overwrite_part,
     "property": change_property,
     "read": read,
     "stream": stream,
+    "transaction": transaction,
     "transfer": transfer,
     "update": update,
     "upsert": upsert,

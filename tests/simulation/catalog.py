@@ -4,15 +4,19 @@ databases do, and one whose server does both in one request, as REST catalogs do
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, NoSuchViewError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, NoSuchViewError, TableAlreadyExistsError
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
+from pyiceberg.table.update import AddSnapshotUpdate, _apply_table_update
+from requests import ConnectionError, Response
 
+from lakescan.iceberg.metadata.write import metadata_writes
 from tests.simulation.store import READ, WRITE, Store
 
 NAME = "sim"
@@ -20,18 +24,23 @@ IDENTIFIER = ("db", "t")
 
 
 class Pointer:
-    """What the catalog knows: where the table's metadata is."""
+    """What the catalog knows: where the metadata of each table is."""
 
     def __init__(self, store: Store, kind: str) -> None:
         self.store, self.kind = store, kind
-        self.location: str | None = None
-        self.on_commit: Callable[[str], None] = lambda location: None
+        self.locations: dict[tuple[str, ...], str] = {}
+        self.on_commit: Callable[[tuple[str, ...], str], None] = lambda name, location: None
 
-    def swap(self, before: str | None, after: str) -> bool:
-        if self.location != before:
+    @property
+    def location(self) -> str | None:
+        """That of the table whose rows the model knows."""
+        return self.locations.get(IDENTIFIER)
+
+    def swap(self, name: tuple[str, ...], before: str | None, after: str) -> bool:
+        if self.locations.get(name) != before:
             return False
-        self.location = after
-        self.on_commit(after)
+        self.locations[name] = after
+        self.on_commit(name, after)
         return True
 
 
@@ -103,37 +112,56 @@ class _Upload(io.BytesIO):
             self._store.put(self._key, data)
 
 
+class _Unchecked(AddSnapshotUpdate):
+    """A snapshot that is added whatever its numbers are."""
+
+
+@_apply_table_update.register(_Unchecked)
+def _(update: _Unchecked, base: Any, context: Any) -> Any:
+    context.add_update(update)
+    snapshot = update.snapshot
+    changes = {
+        "last_updated_ms": snapshot.timestamp_ms,
+        "last_sequence_number": snapshot.sequence_number,
+        "snapshots": [*base.snapshots, snapshot],
+    }
+    if base.format_version > 2:
+        changes["next_row_id"] = snapshot.first_row_id + snapshot.added_rows
+    return base.model_copy(update=changes)
+
+
 class SimulatedCatalog(MetastoreCatalog):
     """One client's connection; all have the same pointer."""
 
     pointer: Pointer
 
-    def _table(self, location: str) -> Table:
+    def _table(self, name: tuple[str, ...], location: str) -> Table:
         files = self._load_file_io({}, location)
         metadata = FromInputFile.table_metadata(files.new_input(location))
-        return Table(IDENTIFIER, metadata, location, self._load_file_io(metadata.properties, location), self)
+        return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
 
     def load_table(self, identifier: Any) -> Table:
-        pointer = self.pointer
-        found = pointer.store.world.call("load", "table", lambda: pointer.location, READ)
-        if found is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:
+        pointer, name = self.pointer, Catalog.identifier_to_tuple(identifier)
+        found = pointer.store.world.call("load", name[-1], lambda: pointer.locations.get(name), READ)
+        if found is None:
             raise NoSuchTableError(str(identifier))
-        return self._table(found)
+        return self._table(name, found)
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        name = table.name()
         if self.pointer.kind == "rest":
             return self.pointer.store.world.call(
-                "commit", "table", lambda: self._served(table, requirements, updates), WRITE
+                "commit", name[-1], lambda: self._served(table, requirements, updates), WRITE
             )
-        now = self.load_table(IDENTIFIER)
-        staged = self._update_and_stage_table(now, table.name(), requirements, updates)
+        now = self.load_table(name)
+        staged = self._update_and_stage_table(now, name, requirements, updates)
         if staged.metadata == now.metadata:
             return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
         before, after = now.metadata_location, staged.metadata_location
         world = self.pointer.store.world
-        if not world.call("swap", "pointer", lambda: self.pointer.swap(before, after), WRITE):
-            raise CommitFailedException("Table has been updated by another process: db.t")
+        if not world.call("swap", name[-1], lambda: self.pointer.swap(name, before, after), WRITE):
+            raise CommitFailedException(f"Table has been updated by another process: {'.'.join(name)}")
         return CommitTableResponse(metadata=staged.metadata, metadata_location=after)
 
     def _served(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
@@ -142,23 +170,54 @@ class SimulatedCatalog(MetastoreCatalog):
             return self._server_commit(table, requirements, updates)
 
     def _server_commit(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
-        assert self.pointer.location is not None
-        now = self._table(self.pointer.location)
-        staged = self._update_and_stage_table(now, table.name(), requirements, updates)
-        if staged.metadata != now.metadata:
+        (staged,) = self._served_all([(table.name(), requirements, updates)])
+        return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
+
+    def _served_all(self, changes: Sequence[tuple[tuple[str, ...], Any, Any]]) -> list[Table]:
+        """Commit to one table or several: to all of them, or to none."""
+        known = self.pointer.locations
+        before = [self._table(name, known[name]) for name, _, _ in changes]
+        after = [self._update_and_stage_table(now, *change) for now, change in zip(before, changes, strict=True)]
+        pairs = [each for each in zip(before, after, strict=True) if each[0].metadata != each[1].metadata]
+        for _, staged in pairs:
             self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-            self.pointer.swap(now.metadata_location, staged.metadata_location)
-            return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
-        return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
+        for now, staged in pairs:
+            self.pointer.swap(now.name(), now.metadata_location, staged.metadata_location)
+        return [old if old.metadata == new.metadata else new for old, new in zip(before, after, strict=True)]
+
+    def commit_several(self, body: str) -> int:
+        """The status that a server answers to a transaction of several tables."""
+        world = self.pointer.store.world
+        requests = [CommitTableRequest.model_validate(each) for each in json.loads(body)["table-changes"]]
+        names = [(*each.identifier.namespace.root, each.identifier.name) for each in requests]
+        changes = [(name, each.requirements, each.updates) for name, each in zip(names, requests, strict=True)]
+
+        def act() -> int:
+            with world.as_server(), metadata_writes({}, "a transaction"):  # pyiceberg writes no version 3 of itself
+                try:
+                    self._served_all(changes)
+                except CommitFailedException:
+                    return 409
+            return 204
+
+        return world.call("commit", " and ".join(each[-1] for each in names), act, WRITE)
+
+    def _update_and_stage_table(self, current: Any, identifier: Any, requirements: Any, updates: Any) -> Any:
+        if self.pointer.kind == "rest":  # a server that does not look at sequence numbers
+            updates = tuple(
+                _Unchecked(**each.model_dump()) if isinstance(each, AddSnapshotUpdate) else each for each in updates
+            )
+        return super()._update_and_stage_table(current, identifier, requirements, updates)
 
     def create_table(self, identifier: Any, schema: Any, *arguments: Any, **named: Any) -> Table:
         staged = self._create_staged_table(identifier, schema, *arguments, **named)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        self.pointer.swap(None, staged.metadata_location)
-        return self.load_table(identifier)
+        return self.register_table(identifier, staged.metadata_location)
 
     def register_table(self, identifier: Any, metadata_location: str, overwrite: bool = False) -> Table:
-        self.pointer.swap(None, metadata_location)
+        name, world = Catalog.identifier_to_tuple(identifier), self.pointer.store.world
+        if not world.call("name", name[-1], lambda: self.pointer.swap(name, None, metadata_location), WRITE):
+            raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
         return self.load_table(identifier)
 
     def namespace_exists(self, namespace: Any) -> bool:
@@ -168,7 +227,7 @@ class SimulatedCatalog(MetastoreCatalog):
         return {}
 
     def list_tables(self, namespace: Any) -> Any:
-        return [IDENTIFIER]
+        return [*self.pointer.locations]
 
     def list_views(self, namespace: Any) -> Any:
         return []
@@ -180,7 +239,7 @@ class SimulatedCatalog(MetastoreCatalog):
         raise NoSuchViewError(str(identifier))
 
     def table_exists(self, identifier: Any) -> bool:
-        return self.pointer.location is not None
+        return Catalog.identifier_to_tuple(identifier) in self.pointer.locations
 
     def list_namespaces(self, namespace: Any = ()) -> Any:
         return [("db",)]
@@ -194,6 +253,24 @@ class SimulatedCatalog(MetastoreCatalog):
 
     def supports_server_side_planning(self) -> bool:
         return False
+
+
+class SimulatedSession:
+    """Requests to the server that pyiceberg has no method for."""
+
+    def __init__(self, catalog: SimulatedCatalog) -> None:
+        self._catalog = catalog
+
+    def has(self, endpoint: str) -> bool:
+        return self._catalog.pointer.kind == "rest"
+
+    def post(self, path: str, body: str, renew: object = None) -> Response:
+        response = Response()
+        try:
+            response.status_code = self._catalog.commit_several(body)
+        except OSError as error:
+            raise ConnectionError(str(error)) from error
+        return response
 
 
 def install(pointer: Pointer) -> None:

@@ -11,12 +11,13 @@ from unittest.mock import patch
 
 from pyroaring import BitMap64
 
-from lakescan.delta.commit import conflicts, put
+from lakescan.delta.commit import conflicts, put, vector_files
 from lakescan.errors import StorageError
 from lakescan.iceberg.commit import publish
+from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.write import commit as iceberg_commit
-from lakescan.iceberg.write import row_deletes
+from lakescan.iceberg.write import outcomes, row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans
 from lakescan.storage import put_if_absent
@@ -36,7 +37,8 @@ class Mutant:
     formats: tuple[str, ...]
     put_in: Callable[[], Any]
     kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
-    fault_rate: float | None = None  # of lost answers alone, if the bug is about these
+    fault_rate: float | None = None  # if the bug is about one kind of fault: how many calls it befalls
+    fault_kind: str = "lost answer"
     seeds: int = 60  # in which it must be found
 
 
@@ -100,10 +102,47 @@ def _forgotten_deletes() -> Any:
     return patch.object(row_deletes.ExistingDeletes, "of", staticmethod(of))
 
 
+def _same_number() -> Any:
+    return patch.object(CommitBase, "sequence_number", property(lambda self: max(1, self.given.last_sequence_number)))
+
+
+def _own_branch_alone() -> Any:
+    real = publish._same_branches
+
+    def same_branches(table: Any, branch: str, head: int | None) -> list[Any]:
+        return [each for each in real(table, branch, head) if each.ref == branch]
+
+    return patch.object(publish, "_same_branches", same_branches)
+
+
+def _blind_to_removals() -> Any:
+    real = conflicts.Winner._of_files
+
+    def of_files(self: Any, intent: Any, location: str) -> Any:
+        return real(self, replace(intent, removed=intent.removed.slice(0, 0)), location)
+
+    return patch.object(conflicts.Winner, "_of_files", of_files)
+
+
+def _without_applications() -> Any:
+    real = conflicts.Winner._of_table
+    return patch.object(conflicts.Winner, "_of_table", lambda self, intent: real(self, replace(intent, app_id=None)))
+
+
+def _rows_of_old_vectors_forgotten() -> Any:
+    """The vector that a new one replaces is known, but its rows are not in the new one."""
+    real = vector_files.VectorWriter._existing
+
+    def existing(self: Any, files: Any) -> Any:
+        return {at: (key, BitMap64()) for at, (key, _) in real(self, files).items()}
+
+    return patch.object(vector_files.VectorWriter, "_existing", existing)
+
+
 def _swapped_anyway() -> Any:
-    def swap(self: Any, before: Any, after: str) -> bool:
-        self.location = after
-        self.on_commit(after)
+    def swap(self: Any, name: Any, before: Any, after: str) -> bool:
+        self.locations[name] = after
+        self.on_commit(name, after)
         return True
 
     return patch.object(Pointer, "swap", swap)
@@ -128,8 +167,41 @@ MUTANTS = (
         ("append",),
     ),
     Mutant("the catalog swaps without comparing", _ICEBERG, _swapped_anyway, ("append",)),
-    Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, _CHANGES),
-    Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("delete",)),
+    Mutant("Iceberg's validation is left out", _ICEBERG, _overtaken, ("append", "delete part")),
+    Mutant("files that others removed are not missed", _DELTA, _blind_to_removals, ("compact", "append")),
+    Mutant(
+        "a new vector of Delta forgets the rows of the old one", _DELTA, _rows_of_old_vectors_forgotten, ("delete",)
+    ),
+    Mutant(
+        "a new vector of Delta takes the old one for none",
+        _DELTA,
+        lambda: patch.object(vector_files.VectorWriter, "_existing", lambda self, files: {}),
+        ("delete",),
+    ),
+    Mutant(
+        "an application's transaction is committed twice",
+        _DELTA,
+        _without_applications,
+        ("stream",),
+    ),
+    Mutant("a sequence number is used twice", _ICEBERG, _same_number, ("equality",)),
+    Mutant("other branches may have moved on", _ICEBERG, _own_branch_alone, ("branch", "delete")),
+    Mutant(
+        "every error of a catalog is a refusal",
+        _ICEBERG,
+        lambda: patch.object(outcomes, "is_refusal", lambda *_: True),
+        ("append",),
+        0.3,
+        "late",
+    ),
+    Mutant(
+        "deletes of rewritten files are not looked for",
+        _ICEBERG,
+        lambda: patch.object(Validation, "check_deletes", lambda *_: False),
+        ("compact", "delete", "update"),
+    ),
+    # Transfers change the same four rows of one file again and again.
+    Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("transfer", "delete")),
     Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
     Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),
     Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
@@ -141,7 +213,7 @@ def find(mutant: Mutant, seeds: range, run: Callable[[Plan], Outcome]) -> tuple[
     for number, seed in enumerate(seeds, 1):
         plan = plan_of(seed, mutant.formats[seed % len(mutant.formats)], mutant.kinds)
         if mutant.fault_rate is not None:
-            plan = replace(plan, fault_rate=mutant.fault_rate, fault_kinds=("lost answer",))
+            plan = replace(plan, fault_rate=mutant.fault_rate, fault_kinds=(mutant.fault_kind,))
         with mutant.put_in():
             outcome = run(plan)
         if outcome.failure is not None:

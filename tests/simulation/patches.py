@@ -25,7 +25,8 @@ from lakescan.common.cache import CACHE, Cache
 from lakescan.local import reader
 from lakescan.storage import Storage, put_if_absent, single_requests
 from lakescan.storage.faults import storage_boundary
-from tests.simulation.catalog import NAME
+from lakescan.transaction import several_tables
+from tests.simulation.catalog import NAME, SimulatedSession
 from tests.simulation.store import Store
 from tests.simulation.world import World
 
@@ -140,6 +141,8 @@ def inside(world: World, store: Store) -> Iterator[None]:
         enter(patch.object(Storage, "_connection", lambda self, scheme, authority, location: filesystem))
         enter(patch.object(put_if_absent, "_put", put))
         enter(patch.object(single_requests, "single_requests", lambda storage, location: None))
+        enter(patch.object(several_tables, "is_rest", lambda catalog: catalog.pointer.kind == "rest"))
+        enter(patch.object(several_tables, "RestSession", SimulatedSession))
         enter(patch.object(reader, "default_readers", lambda: 1))
         for module, member in pools:
             enter(patch.object(module, member, Inline))

@@ -18,6 +18,8 @@ from lakescan.errors import (
     LakescanError,
     MissingFile,
     NoSuchSnapshot,
+    NoSuchTable,
+    NotATable,
     QueryFailed,
     SchemaChanged,
     SchemaMismatch,
@@ -26,7 +28,8 @@ from lakescan.errors import (
 )
 from tests.simulation import catalog as catalogs
 from tests.simulation.actors import ACTIONS
-from tests.simulation.model import BANK, Model, State, difference, state_of
+from tests.simulation.files import DeltaFiles, Files, IcebergFiles, check_there
+from tests.simulation.model import BANK, Model, Record, State, difference, state_of
 from tests.simulation.patches import inside
 from tests.simulation.plan import ActorPlan, Plan, Step
 from tests.simulation.store import Store
@@ -35,7 +38,8 @@ from tests.simulation.world import Actor, Broken, Killed, World
 _RUNS, _WARM = count(), set[str]()
 GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
-FIRST: State = {**dict.fromkeys(BANK, ("bank", 100)), 11: ("a", 1), 12: ("b", 2), 13: ("a", 3), 14: ("b", 4)}
+BEGINNING: State = {**dict.fromkeys(BANK, ("bank", 100)), 11: ("a", 1), 12: ("b", 2)}
+FIRST: State = {**BEGINNING, 13: ("a", 3), 14: ("b", 4)}
 
 
 @dataclass
@@ -50,6 +54,10 @@ class Outcome:
     steps: dict[str, int]
 
 
+def _table(state: State) -> pa.Table:
+    return pa.Table.from_pylist([{"id": k, "part": v[0], "amount": v[1]} for k, v in state.items()], SCHEMA)
+
+
 class Run:
     """The table of one run."""
 
@@ -60,16 +68,30 @@ class Run:
         self.store.root = "sim"
         self.pointer = catalogs.Pointer(self.store, plan.catalog)
         self.model = Model(
-            dict(FIRST),
+            [dict(BEGINNING), dict(FIRST)],
             is_serializable=plan.format != "delta" or ("delta.isolationLevel", "Serializable") in plan.properties,
         )
-        self.live: set[str] = set()
+        is_delta = plan.format == "delta"
+        self.files: Files = DeltaFiles(self.store, "sim/db/t") if is_delta else IcebergFiles(self.store)
+        self.others: dict[str, Model] = {}  # of tables beside this one, by name; each is there with its first version
         self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
         self.has_expired = False
 
     @property
     def name(self) -> str:
-        return "s3://sim/db/t" if self.plan.format == "delta" else f"{catalogs.NAME}.db.t"
+        return self.name_of("t")
+
+    def name_of(self, table: str) -> str:
+        return f"s3://sim/db/{table}" if self.plan.format == "delta" else f"{catalogs.NAME}.db.{table}"
+
+    def models_of(self, step: Step) -> list[Model]:
+        """Those of the tables that a step changes."""
+        if step.kind == "create":
+            return [self.model_of(f"n{step.values[0]}")]
+        return [self.model, self.model_of("u")] if step.kind == "transaction" else [self.model]
+
+    def model_of(self, table: str) -> Model:
+        return self.model if table == "t" else self.others.setdefault(table, Model([{}], has_bank=False))
 
     def table(self, **options: Any) -> lakescan.Table:
         return lakescan.table(self.name, **options)
@@ -103,10 +125,10 @@ class Run:
         failure: BaseException | None = None
         catalogs.install(self.pointer)
         with inside(self.world, self.store):
-            self._make()
-            self.store.on_put, self.store.on_delete = self._on_put, self._on_delete
-            self.pointer.on_commit = lambda location: self._committed()
             try:
+                self._make()
+                self.store.on_put, self.store.on_delete = self._on_put, self._on_delete
+                self.pointer.on_commit = self._committed
                 self.world.run(self._work)
                 self._last_checks()
             except BaseException as error:
@@ -114,25 +136,34 @@ class Run:
                     raise
                 failure = error
         ended: dict[str, int] = {}
-        for each in self.model.records.values():
-            ended[each.outcome] = ended.get(each.outcome, 0) + 1
-        return Outcome(self.plan, self.world.history, self.world.faults, failure, self.model.newest, ended)
+        models = [self.model, *self.others.values()]
+        for record in {number: each for model in models for number, each in model.records.items()}.values():
+            ended[record.outcome] = ended.get(record.outcome, 0) + 1
+        commits = sum(each.step is not None for model in models for each in model.versions)
+        return Outcome(self.plan, self.world.history, self.world.faults, failure, commits, ended)
 
     def _make(self) -> None:
-        rows = pa.Table.from_pylist([{"id": k, "part": v[0], "amount": v[1]} for k, v in FIRST.items()], SCHEMA)
+        """A table of two files, or one for each partition and more, so that there is something to compact."""
         properties = dict(self.plan.properties)
         parts = ["part"] if self.plan.partitioned else []
-        if self.plan.format == "delta":
-            lakescan.save(rows, self.name, format="delta", partition_by=parts, properties=properties)
+        is_delta = self.plan.format == "delta"
+        log = "s3://sim/db/t/_delta_log/{:020d}.json"
+        if is_delta:
+            lakescan.save(_table(BEGINNING), self.name, format="delta", partition_by=parts, properties=properties)
         else:
             properties["format-version"] = self.plan.format.rpartition(" ")[2]
             found = lakescan.catalog(catalogs.NAME)
-            found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(rows)
-        self._note_live()
+            found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(_table(BEGINNING))
+        self.files.note(self.pointer.location or log.format(0))
+        self.table().append(_table({k: v for k, v in FIRST.items() if k not in BEGINNING}))
+        self.files.note(self.pointer.location or log.format(1))
+        if any(step.kind == "transaction" for actor in self.plan.actors for step in actor.steps):
+            lakescan.catalog(catalogs.NAME).create_table("db.u", SCHEMA, properties=properties)
 
     def _work(self, actor: Actor, step: Step) -> None:
-        world, model = self.world, self.model
-        record = model.begin(step)
+        world, models = self.world, self.models_of(step)
+        records = [each.begin(step) for each in models]
+        record = records[0]
         world.tell(actor, f"begins {step}")
         try:
             ACTIONS[step.kind](self, step, record)
@@ -142,7 +173,7 @@ class Run:
         except (CommitConflict, StorageError, QueryFailed) as error:
             if actor.is_dead:
                 raise Killed from None
-            if not isinstance(error, CommitConflict) and not self._has_cause(error, step):
+            if not self._has_cause(error, record):
                 raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except GONE as error:
@@ -158,7 +189,9 @@ class Run:
         except (SchemaMismatch, InvalidStatement) as error:
             if actor.is_dead:
                 raise Killed from None
-            if step.kind not in ("upsert", "equality") or "no column 'c" not in str(error):  # one that was just added
+            if step.kind not in ("upsert", "equality", "merging stream") or "no column 'c" not in str(
+                error
+            ):  # one that was just added
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except LakescanError as error:
@@ -168,11 +201,17 @@ class Run:
         if actor.is_dead:
             raise Killed
         world.tell(actor, f"{step.kind} is {outcome} {said[:300]}")
-        model.end(record, outcome)
+        for model, each in zip(models, records, strict=True):
+            model.end(each, outcome)
 
-    def _has_cause(self, error: LakescanError, step: Step) -> bool:
-        """Whether an error has a cause: a fault of the step, or files that were removed by the rules."""
+    def _has_cause(self, error: LakescanError, record: Record) -> bool:
+        """Whether an error has a cause: a fault of the step, another's commit, or files that expired."""
+        step = record.step
         has_fault = any(each[0] == step.number for each in self.world.faults)
+        if isinstance(error, CommitConflict):
+            models = self.models_of(step)
+            since = [each.step for model in models for each in model.versions[model.records[step.number].began + 1 :]]
+            return has_fault or any(each != step for each in since)
         return has_fault or (isinstance(error, MissingFile) and self.has_expired)
 
     # What the store and the catalog tell
@@ -180,28 +219,28 @@ class Run:
     def _on_put(self, key: str, data: bytes) -> None:
         folder, _, name = key.rpartition("/")
         if self.plan.format == "delta" and folder.endswith("_delta_log") and name.removesuffix(".json").isdigit():
-            self._committed()
+            self._committed(("db", folder.split("/")[-2]), f"s3://{key}")
 
-    def _committed(self) -> None:
+    def _committed(self, name: tuple[str, ...], location: str) -> None:
         _, step = self.world.author
         assert step is not None
-        self.world.tell(None, f"version {self.model.newest + 1} by {step.kind}")
+        table = name[-1]
+        model = self.model_of(table)
+        self.world.tell(None, f"version {model.newest + 1} of {table} by {step.kind}")
 
         def check() -> None:
-            self.model.commit(step, self.rows())
-            self._note_live()
+            if model is self.model:
+                self.files.note(location)
+                check_there(self.files, self.store)
+            model.commit(step, self.rows(lakescan.table(self.name_of(table))))
 
         self.world.waiting.append(check)
 
-    def _note_live(self) -> None:
-        plan = self.table().scan().plan()
-        self.live = {each.partition("://")[2] for each in plan.files["path"].to_pylist()}
-
     def _on_delete(self, key: str) -> None:
-        if key in self.live:
+        if why := self.files.why_kept(key):
 
             def check() -> None:
-                raise Broken(f"a live file is removed: {key}")
+                raise Broken(f"the file {key} is removed, but {why}")
 
             self.world.waiting.append(check)
 
@@ -209,6 +248,9 @@ class Run:
         newest = self.model.versions[-1].state
         if state_of(self.rows()) != newest:
             raise Broken("the table is not what its last commit made")
+        check_there(self.files, self.store)
+        self._read_earlier()
+        self._check_others()
         for name in self.followers:
             try:
                 replica = self.catch_up(name, 0)
@@ -216,6 +258,34 @@ class Run:
                 continue
             if replica != newest:
                 raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")
+
+    def _check_others(self) -> None:
+        """Tables beside this one are there if they were committed, and transactions are in all tables, or in none."""
+        for table, model in self.others.items():
+            try:
+                found = state_of(self.rows(lakescan.table(self.name_of(table))), has_bank=False)
+            except (NoSuchTable, NotATable):
+                found = None
+            expected = model.versions[-1].state if model.newest or table == "u" else None
+            if found != expected:
+                raise Broken(f"the table {table} has the rows {found}, not {expected}")
+            for number, record in model.records.items():
+                if record.step.kind == "transaction" and bool(record.commits) != bool(
+                    self.model.records[number].commits
+                ):
+                    raise Broken(f"{record.step} was committed to one of its tables alone")
+
+    def _read_earlier(self) -> None:
+        """Each version that has not expired is what it was."""
+        option = "versionAsOf" if self.plan.format == "delta" else "snapshot_id"
+        read: dict[int, State] = {}
+        for place, number in list(self.files.readable().items())[:-1]:
+            if number not in read:
+                read[number] = state_of(self.rows(self.table(**{option: number})))
+            if read[number] != self.model.versions[place].state:
+                raise Broken(
+                    f"version {place} was changed: {difference(read[number], self.model.versions[place].state)}"
+                )
 
 
 def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
@@ -228,8 +298,11 @@ def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
 
 def _warming(format: str) -> Plan:
     kinds = ["compact", "orphans", "column", "property", "read", "follow"]
-    kinds += ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch"]
-    values: dict[str, Any] = {"follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
+    kinds += (
+        ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch", "transaction"]
+    )
+    values: dict[str, Any] = {"compact": (True,), "follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
+    values["transaction"] = ((107, "b", 1),)
     first = [
         Step(1, "append", ((101, "a", 1),)),
         Step(2, "delete", (12,)),
@@ -237,10 +310,13 @@ def _warming(format: str) -> Plan:
         Step(4, "upsert", ((13, "b", 1), (51, "b", 1))),
         Step(5, "overwrite part", ("a", (102, "a", 1))),
         Step(6, "stream", (1, (104, "a", 1))),
+        Step(7, "merging stream", (2, (13, "a", 2), (52, "a", 2))),
+        Step(8, "create", (1, (105, "a", 1))),
+        Step(9, "create", (1, (106, "a", 1))),
     ]
-    more = [Step(number, kind, values.get(kind, ())) for number, kind in enumerate(kinds, 7)]
+    more = [Step(number, kind, values.get(kind, ())) for number, kind in enumerate(kinds, 10)]
     properties = (("delta.enableChangeDataFeed", "true"),) if format == "delta" else ()
-    return Plan(0, format, (ActorPlan("A", (*first, *more)),), properties, fault_rate=0)
+    return Plan(0, format, (ActorPlan("A", (*first, *more)),), properties, catalog="rest", fault_rate=0)
 
 
 def run(plan: Plan) -> Outcome:

@@ -23,7 +23,9 @@ _KINDS = {
     "compact": 2,
     "read": 3,
     "follow": 2,
-    "stream": 2,
+    "stream": 1,
+    "merging stream": 1,
+    "create": 1,
     "orphans": 1,
     "column": 0.5,
     "property": 0.5,
@@ -51,6 +53,10 @@ class _Seed:
             made.append((self.id, part or self.random.choice(_PARTS), self.random.randrange(50)))
         return tuple(made)
 
+    def rows_by_key(self) -> tuple[Any, ...]:
+        keys = {self.random.choice(_KEYS), self.random.choice(_KEYS)}
+        return tuple((each, self.random.choice(_PARTS), self.random.randrange(50)) for each in sorted(keys))
+
     def known(self) -> int:
         return self.random.choice([11, 12, 13, 14, 51, 52, *range(101, self.id + 1)])
 
@@ -75,20 +81,26 @@ class _Seed:
                 values = (random.randint(1, 9), *sorted({self.known(), self.known()}))
             case "transfer":
                 values = (*random.sample(BANK, 2), random.randint(1, 30))
-            case "stream":
+            case "stream" | "merging stream":
                 if self.batch is None or random.random() < 0.3:
                     self.epoch += 1
-                    self.batch = (self.epoch, *self.new_rows())
-                values = self.batch
+                    rows = self.new_rows() if kind == "stream" else self.rows_by_key()
+                    self.batch = (kind, (self.epoch, *rows))
+                kind, values = self.batch
+            case "create":
+                values = (random.randint(1, 2), *self.new_rows())
+            case "transaction":
+                values = self.new_rows()
             case "branch":
                 values = self.new_rows()
+            case "compact":
+                values = (random.random() < 0.5,)
             case "expire":
                 values = (random.randint(1, 3),)
             case "follow":
                 values = (random.randint(1, 2),)
             case "upsert" | "equality":
-                keys = {random.choice(_KEYS), random.choice(_KEYS)}
-                values = tuple((each, random.choice(_PARTS), random.randrange(50)) for each in sorted(keys))
+                values = self.rows_by_key()
         return Step(self.number, kind, values)
 
 
@@ -119,6 +131,9 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
     partitioned = random.random() < 0.4
     if version == "3" or (partitioned and name == "iceberg"):
         del kinds["equality"], kinds["convert"]
+    catalog = random.choice(["sql", "rest"])
+    if catalog == "rest" and name == "iceberg":
+        kinds["transaction"] = 20 if "transaction" in favoured else 1
     actors = []
     for n in range(random.choice([2, 2, 3])):
         steps = tuple(made.step(kinds) for _ in range(random.choice([1, 2, 2])))
@@ -129,7 +144,7 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
         tuple(actors),
         tuple(properties.items()),
         partitioned=partitioned,
-        catalog=random.choice(["sql", "rest"]),
+        catalog=catalog,
         switch_rate=random.choice([0.05, 0.2, 0.5, 1.0]),
         fault_rate=random.choice([0, 0.01, 0.05]) if not (kinds_of_faults := random.choice(_FAULTS)) else 0.1,
         fault_kinds=kinds_of_faults,

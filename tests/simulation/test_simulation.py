@@ -18,7 +18,7 @@ SEEDS = int(os.environ.get("SIMULATION_SEEDS", "5"))  # of each format
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("seed", [3, 11])
+@pytest.mark.parametrize("seed", [4, 11])
 def test_a_seed_has_one_history(format: str, seed: int) -> None:
     plan = plan_of(seed, format)
     first, again = run(plan), run(plan)

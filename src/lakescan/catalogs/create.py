@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import check_no_view, translated
+from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.unity.catalog import UnityCatalog
@@ -18,7 +20,15 @@ from lakescan.catalogs.unity.creation import named as unity_named
 from lakescan.catalogs.unity.creation import place as unity_place
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit.creation import NewDelta, NewRows, commit_created, create_table, is_table, new_table
+from lakescan.delta.commit.creation import (
+    NewDelta,
+    NewRows,
+    check_no_table,
+    commit_created,
+    create_table,
+    is_table,
+    new_table,
+)
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -46,6 +56,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import StagedTable
 
 
+_LOG = logging.getLogger("lakescan")
 _Made = TypeVar("_Made")
 _KEY = IcebergProperties.encryption_key.name
 
@@ -67,24 +78,35 @@ class DeltaPlace:
     def named(self) -> Iterator[None]:
         """Give the table its name while it is created, which is the body of the `with` block.
 
-        The name goes if the table was not created, and stays if that is unknown. Raises `CreatedConcurrently`.
+        The name goes if the table was not created, and stays if that is unknown, and if a table is there: of two
+        writers of the same name, one may have given the name, and the other created the table, if the answer to the
+        first was lost. Raises `CreatedConcurrently`, `CommitStateUnknown`, and `StorageError`.
         """
-        names, name = DeltaNames(self.catalog), self.identifier.within
+        check_no_table(self.location, self.storage)
         try:
-            names.add(name, self.location)
+            with translated(self.identifier):
+                is_own = DeltaNames(self.catalog).add(self.identifier.within, self.location)
         except TableExists as error:
             raise CreatedConcurrently(f"another writer created {self.identifier} at the same time") from error
         try:
             yield
-        except CommitStateUnknown:
+        except (CommitStateUnknown, CreatedConcurrently):
             raise
-        except (CreatedConcurrently, InvalidOption, UnsupportedFeature, NotCreated):
-            names.remove(name)
+        except (InvalidOption, UnsupportedFeature, NotCreated):
+            self._withdraw(is_own)
             raise
         except BaseException:  # the table may have been created and only the response lost: then keep its name
             if not is_table(self.location, self.storage):
-                names.remove(name)
+                self._withdraw(is_own)
             raise
+
+    def _withdraw(self, is_own: bool) -> None:
+        """Take the name away, if nobody else can have given it."""
+        try:
+            if is_own:
+                DeltaNames(self.catalog).remove(self.identifier.within)
+        except Exception as error:
+            _LOG.warning("%s: the name of a table that was not created may be left over: %s", self.identifier, error)
 
 
 def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
@@ -96,9 +118,11 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
     check_no_view(identifier)
     names = DeltaNames(catalog)
     names.check()
-    if not catalog.namespace_exists(identifier.namespace):
+    with translated(identifier):
+        is_there, taken = catalog.namespace_exists(identifier.namespace), names.location(identifier.within)
+    if not is_there:
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
-    if names.location(identifier.within) is not None:
+    if taken is not None:
         raise CreatedConcurrently(f"another writer created {identifier} at the same time")
     return DeltaPlace(catalog, identifier, location or _default_location(catalog, identifier))
 
@@ -159,22 +183,43 @@ def _default_location(catalog: Catalog, identifier: Identifier) -> str:
 
 
 def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
-    """Create a table; raises `CreatedConcurrently` if it exists by now."""
+    """Create a table; raises `CreatedConcurrently` if it exists by now.
+
+    A lost answer is looked up. What a server has created cannot be told from what another writer has, as it gives the
+    table its id: then `CommitStateUnknown` is raised.
+    """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
     arguments = _arguments(catalog, identifier, definition)
     has_defaults = any(each.write_default is not None for each in t.walk(definition.columns))
     is_newer = chosen_version(arguments["properties"]).row_lineage
-    with translated(identifier), metadata_writes(arguments["properties"], str(identifier)):
+    with translated(identifier), metadata_writes(arguments["properties"], str(identifier)) as named:
         try:
             if is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog)):
                 # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
                 make(stage(catalog, identifier.within, arguments))
             else:
-                catalog.create_table(identifier.within, **arguments)
+                settled(
+                    f"creating {identifier}",
+                    lambda: catalog.create_table(identifier.within, **arguments),
+                    lambda: _is_made(catalog, identifier, named),
+                    repeated=(TableAlreadyExistsError,) if named else (),
+                )
         except (TableAlreadyExistsError, CommitFailedException) as error:
             raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
+
+
+def _is_made(catalog: Catalog, identifier: Identifier, named: Sequence[str]) -> bool | None:
+    """Whether the table began with one of the metadata files that this process has named; None if it is not known."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        now = catalog.load_table(identifier.within)
+    except NoSuchTableError:
+        return None
+    files = {now.metadata_location, *(each.metadata_file for each in now.metadata.metadata_log)}
+    return not files.isdisjoint(named) if named else None
 
 
 def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> StagedTable:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lakescan.catalogs.glue_delta_names import GlueDeltaNames
+from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.sql_delta_names import SqlDeltaNames
 from lakescan.errors import UnsupportedFeature
 
@@ -15,6 +16,7 @@ class _Names(Protocol):
     def names(self, namespace: tuple[str, ...]) -> list[str]: ...
     def add(self, name: tuple[str, ...], location: str) -> None: ...
     def remove(self, name: tuple[str, ...]) -> None: ...
+    def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,44 @@ class DeltaNames:
                 "Only catalogs of the types sql, glue and unity can name them; use the table's location.",
             )
 
-    def add(self, name: tuple[str, ...], location: str) -> None:
-        """Register a table; raises `TableExists`, and `UnsupportedFeature` for a catalog that cannot have any."""
+    def add(self, name: tuple[str, ...], location: str) -> bool:
+        """Register a table; False if the answer was lost, and the name has this location, maybe by another writer.
+
+        Raises `TableExists`, `CommitStateUnknown`, and `UnsupportedFeature` for a catalog that cannot have any.
+        """
         self.check()
-        if (kept := self._kept) is not None:
+        kept = self._kept
+        assert kept is not None
+
+        def is_made() -> bool | None:
+            found = kept.location(name)
+            return None if found is None else found == location
+
+        def add() -> bool:
             kept.add(name, location)
+            return True
+
+        return settled(self._doing("registering", name), add, is_made) or False
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table, if it is registered."""
+        """Unregister a table, if it is registered; raises `CommitStateUnknown`."""
         if (kept := self._kept) is not None:
-            kept.remove(name)
+            is_made = lambda: True if kept.location(name) is None else None  # noqa: E731
+            settled(self._doing("dropping", name), lambda: kept.remove(name), is_made)
+
+    def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
+        """Give a registered table another name; raises `TableExists`, `CommitStateUnknown`."""
+        kept = self._kept
+        assert kept is not None
+        location = kept.location(name)
+
+        def is_made() -> bool | None:
+            return True if kept.location(new) == location and kept.location(name) is None else None
+
+        settled(self._doing("renaming", name), lambda: kept.rename(name, new), is_made)
+
+    def _doing(self, what: str, name: tuple[str, ...]) -> str:
+        return f"{what} {'.'.join((self.catalog.name, *name))}"
 
     @property
     def _kept(self) -> _Names | None:

@@ -43,6 +43,13 @@ class GlueDeltaNames:
         if self._found(name) is not None:
             self._client.delete_table(DatabaseName=name[0], Name=name[-1])
 
+    def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
+        """Register a table by another name, then unregister it by the old one; raises `TableExists`."""
+        location = self.location(name)
+        assert location is not None
+        self.add(new, location)
+        self.remove(name)
+
     @property
     def _client(self) -> Any:
         return self.catalog.glue

@@ -160,7 +160,9 @@ def view_instead(identifier: Identifier) -> StoredView | None:
 
 def check_no_view(identifier: Identifier) -> None:
     """Raise `TableExists` if a view has the name of a new table."""
-    if view_instead(identifier) is not None:
+    with translated(identifier):
+        found = view_instead(identifier)
+    if found is not None:
         raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
 
 
@@ -197,24 +199,38 @@ def translated(identifier: Identifier) -> Iterator[None]:
 
     Raises `UnsupportedFeature` for a namespace that the catalog would take for another one.
     """
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+    from pyiceberg.exceptions import NoSuchTableError
+
+    with _translated(identifier):
+        try:
+            yield
+        except NoSuchTableError as error:
+            raise _no_table(identifier) from error
+
+
+def _no_table(identifier: Identifier) -> NoSuchTable:
+    """The error for a name that no table has; a view may have it."""
+    if (view := view_instead(identifier)) is not None:
+        failure = IsAView(
+            f"{identifier} is a view, not a table: query it by lakescan.sql, change the rows of its tables, and "
+            "drop it by DROP VIEW"
+        )
+        failure.found = view
+        return failure
+    known = _names_in_namespace(identifier)
+    return NoSuchTable(
+        f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}.{nearest(identifier.name, known)}"
+    )
+
+
+@contextmanager
+def _translated(identifier: Identifier) -> Iterator[None]:
+    """Translate all errors but that there is no table."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 
     _check_namespace(identifier)
     try:
         yield
-    except NoSuchTableError as error:
-        if (view := view_instead(identifier)) is not None:
-            failure = IsAView(
-                f"{identifier} is a view, not a table: query it by lakescan.sql, change the rows of its tables, and "
-                "drop it by DROP VIEW"
-            )
-            failure.found = view
-            raise failure from error
-        known = _names_in_namespace(identifier)
-        raise NoSuchTable(
-            f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}."
-            f"{nearest(identifier.name, known)}"
-        ) from error
     except NoSuchNamespaceError as error:
         raise NoSuchNamespace(
             f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}"

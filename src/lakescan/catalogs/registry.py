@@ -171,6 +171,8 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
+        if (engine := getattr(opened, "engine", None)) is not None:
+            _close_after_failed_commits(engine)
         return opened
     except RESTError as error:
         raise StorageError(f"catalog {name!r} cannot be opened: its server refuses GET v1/config: {error}") from error
@@ -185,6 +187,21 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             raise
         advice = ". Check its uri, and the network" if str(properties.get("uri", "")).startswith("http") else ""
         raise StorageError(f"catalog {name!r} cannot be opened: {why}{advice}") from error
+
+
+def _close_after_failed_commits(engine: Any) -> None:
+    """Close a connection to a database whose commit failed: its transaction may be open.
+
+    SQLite keeps the transaction of a commit for which the database was busy, and SQLAlchemy the connection. The next
+    reader of that connection would see what was never committed, and take the commit for made.
+    """
+    from sqlalchemy import event
+
+    def failed(context: Any) -> None:
+        if context.statement is None:
+            context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
+
+    event.listen(engine, "handle_error", failed)
 
 
 def _takes_keys(catalog: Catalog) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.rest_session import RestSession, message_of, namespace_path
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.common.retries import outcome_of
@@ -80,8 +81,9 @@ class RestViews(ViewStore):
         """Remove a view."""
         from pyiceberg.exceptions import NoSuchViewError
 
+        doing = f"dropping {Identifier(self._catalog.name, name[:-1], name[-1])}"
         try:
-            self._catalog.drop_view(name)
+            settled(doing, lambda: self._catalog.drop_view(name), lambda: None if self.load(name) else True)
         except (NoSuchViewError, NotImplementedError):
             return False
         return True

@@ -43,6 +43,16 @@ class SqlDeltaNames:
         """Unregister a table, if it is registered."""
         self._run(lambda table: table.delete().where(*self._named(table, name)))
 
+    def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
+        """Give a table another name, in one statement; raises `TableExists`."""
+        from sqlalchemy.exc import IntegrityError
+
+        values = {"namespace": ".".join(new[:-1]), "name": new[-1]}
+        try:
+            self._run(lambda table: table.update().where(*self._named(table, name)).values(**values))
+        except IntegrityError as error:
+            raise TableExists(f"{'.'.join(new)} already exists in catalog {self.catalog.name!r}") from error
+
     def _create_table(self) -> None:
         """Create the database table of names, unless it is there, or another connection creates it at this time."""
         from sqlalchemy import inspect

@@ -15,6 +15,7 @@ from typing import Any
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.errors import InvalidOption, NoSuchNamespace, TableExists
@@ -48,8 +49,7 @@ class SqlViews(ViewStore):
 
     def load(self, name: Name) -> StoredView | None:
         """The view of a name."""
-        table = _rows()
-        found = self._run(table.select().where(*self._named(name)), lambda result: result.first())
+        found = self._row(name)
         if found is None:
             return None
         location = str(found.metadata_location)
@@ -80,7 +80,11 @@ class SqlViews(ViewStore):
             "iceberg_type": _VIEW,
         }
         try:
-            self._run(_rows().insert().values(**row))
+            settled(
+                self._doing("creating", name),
+                lambda: self._run(_rows().insert().values(**row)),
+                lambda: self._has(name, location),
+            )
         except IntegrityError as error:
             self._storage.remove([location])
             raise self._taken(name) from error
@@ -93,14 +97,24 @@ class SqlViews(ViewStore):
         location = self._written(new, 1 + int(number[1] if number else 0))
         change = table.update().where(*self._named(name), table.c.metadata_location == base.location)
         change = change.values(metadata_location=location, previous_metadata_location=base.location)
-        if self._run(change, lambda result: int(result.rowcount)) == 1:
+        changed = settled(
+            self._doing("changing", name),
+            lambda: self._run(change, lambda result: int(result.rowcount)),
+            lambda: self._has(name, location) or None,
+        )
+        if changed != 0:  # None: it was looked up
             return True
         self._storage.remove([location])
         return False
 
     def drop(self, name: Name) -> bool:
         """Remove the view's row; its files stay, as those of a dropped table."""
-        return bool(self._run(_rows().delete().where(*self._named(name)), lambda result: int(result.rowcount)))
+        removed = settled(
+            self._doing("dropping", name),
+            lambda: self._run(_rows().delete().where(*self._named(name)), lambda result: int(result.rowcount)),
+            lambda: True if self._row(name) is None else None,
+        )
+        return bool(removed != 0)
 
     def rename(self, old: Name, new: Name) -> bool:
         """Change the name in the view's row."""
@@ -111,10 +125,29 @@ class SqlViews(ViewStore):
             raise self._taken(new)
         change = _rows().update().where(*self._named(old))
         change = change.values(table_namespace=".".join(new[:-1]), table_name=new[-1])
+        before = self._row(old)
+
+        def is_made() -> bool | None:
+            return True if before and self._has(new, before.metadata_location) and not self._row(old) else None
+
         try:
-            return bool(self._run(change, lambda result: int(result.rowcount)))
+            renamed = settled(
+                self._doing("renaming", old), lambda: self._run(change, lambda result: int(result.rowcount)), is_made
+            )
+            return bool(renamed != 0)
         except IntegrityError as error:
             raise self._taken(new) from error
+
+    def _row(self, name: Name) -> Any:
+        return self._run(_rows().select().where(*self._named(name)), lambda result: result.first())
+
+    def _has(self, name: Name, location: str) -> bool | None:
+        """Whether a view has this metadata file, or had it before its last change; None if there is no view."""
+        row = self._row(name)
+        return None if row is None else location in (row.metadata_location, row.previous_metadata_location)
+
+    def _doing(self, what: str, name: Name) -> str:
+        return f"{what} {Identifier(self._catalog.name, name[:-1], name[-1])}"
 
     def _taken(self, name: Name) -> TableExists:
         return TableExists(f"{Identifier(self._catalog.name, name[:-1], name[-1])} already exists")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakescan.errors import CommitConflict, CommitStateUnknown
+from lakescan.errors import CommitConflict, CommitStateUnknown, LocationRefused, StorageError
 
 T = TypeVar("T")
 
@@ -93,8 +93,12 @@ def outcome_of(
     look: Callable[[], T | None],
     definite: tuple[type[Exception], ...] = (),
     policy: RetryPolicy | None = None,
+    *,
+    doing: bool = False,
 ) -> T:
     """The outcome of a commit that ended with `error`: whether it succeeded is looked up in the table.
+
+    `name` is the table's; with `doing`, it says what was done instead, such as "dropping local.db.t".
 
     `look` reads the table anew and returns the outcome, or None if the commit is not there yet but may still arrive. If
     it raises one of the `definite` errors, that is the outcome; after any other error, the table is read again, as
@@ -113,7 +117,31 @@ def outcome_of(
         except Exception as failure:
             why = failure
         if not attempts.wait():
+            reason = "" if why is error else f" ({_said_by(why)})"
+            advice = "no file is removed. Look" if doing else "its files are kept. Check the table"
             raise CommitStateUnknown(
-                f"a commit to {name} ended with {type(error).__name__}: {error}. Whether it succeeded is unknown"
-                f"{'' if why is error else f' ({why})'}, so its files are kept. Check the table before you repeat it."
+                f"{name if doing else f'a commit to {name}'} ended with {type(error).__name__}: {_said_by(error)}. "
+                f"Whether it succeeded is unknown{reason}, so {advice} before you repeat it."
             ) from error
+
+
+def _said_by(error: Exception) -> str:
+    """The message of an error; of a database's, without the statement and its values, which SQLAlchemy adds."""
+    return str(getattr(error, "orig", None) or error)
+
+
+def read_again(read: Callable[[], T], done: str) -> T:
+    """Read what a change has made; again, as often as `LOOKS` says, while storage or a catalog does not answer.
+
+    `done` says what is done, such as "local.db.t is created, but cannot be opened". Raises `StorageError` that says it,
+    too, and other errors at once.
+    """
+    attempts = Attempts(LOOKS)
+    while True:
+        try:
+            return read()
+        except LocationRefused:
+            raise
+        except StorageError as error:
+            if not attempts.wait():
+                raise StorageError(f"{done}: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from lakescan.common.retries import read_again
 from lakescan.ddl.clone import clone_table
 from lakescan.ddl.context import Context
 from lakescan.ddl.like import like
@@ -52,7 +53,10 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
     except TableExists:
         if not wanted.if_not_exists:
             raise
-    return name.catalog.load_table(name.name)
+    catalog = name.catalog
+    return read_again(
+        lambda: catalog.load_table(name.name), f"{catalog.name}.{name.name} is created, but cannot be opened"
+    )
 
 
 def _definition(wanted: CreateTable, context: Context) -> TableDefinition:

@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.catalogs.outcomes import settled
+from lakescan.common.retries import read_again
+from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import in_folders, remove_unnamed, unnamed
@@ -38,8 +40,12 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
     target = IcebergTarget.open(identifier, WriteOptions())
     target.check_owned("purging")
     with translated(identifier):
+
+        def is_gone() -> bool | None:
+            return True if _uuid_now(catalog, identifier) != target.identity else None
+
         if not isinstance(catalog, MetastoreCatalog):
-            catalog.purge_table(identifier.within)
+            settled(f"purging {identifier}", lambda: catalog.purge_table(identifier.within), is_gone)
             return []
         metadata = target.opened.metadata
         folders = [metadata.location, *metadata.table_properties.folders]
@@ -55,8 +61,8 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
         files, foreign = paths.filter(is_own).to_pylist(), paths.filter(pc.invert(is_own))
         # Reads the other tables once before the drop, so that one that cannot be read prevents it.
         unnamed(target.storage, files, named_by(neighbours, target.storage))
-        catalog.drop_table(identifier.within)
-        _check_gone(catalog, identifier)
+        settled(f"dropping {identifier}", lambda: catalog.drop_table(identifier.within), is_gone)
+        read_again(lambda: _check_gone(catalog, identifier), f"{identifier} is dropped, and its files are kept")
     if len(foreign):
         _LOG.warning(
             "%s: %d files in other folders were added from there and are kept, %s among them",
@@ -64,9 +70,25 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
             len(foreign),
             foreign[0],
         )
-    return remove_unnamed(target.storage, files, lambda: named_by(neighbours, target.storage))
+    try:
+        return remove_unnamed(target.storage, files, lambda: named_by(neighbours, target.storage))
+    except StorageError as error:
+        _LOG.warning("%s is dropped, and %d of its files may be left: %s", identifier, len(files), error)
+        return []
+
+
+def _uuid_now(catalog: Catalog, identifier: Identifier) -> str | None:
+    """The table uuid that a name has now; None if no table has it."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return str(catalog.load_table(identifier.within).metadata.table_uuid)
+    except NoSuchTableError:
+        return None
 
 
 def _check_gone(catalog: Catalog, identifier: Identifier) -> None:
-    if catalog.table_exists(identifier.within):
+    with translated(identifier):
+        is_there = _uuid_now(catalog, identifier) is not None
+    if is_there:
         raise CommitConflict(f"{identifier} was recreated while it was dropped: its files are kept")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.lookup import FoundTable
+from lakescan.catalogs.lookup import FoundTable, translated
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
 from lakescan.definition.table_definition import TableDefinition
@@ -143,4 +143,5 @@ class DeltaFormat:
         """Keep the name beside the catalog's own."""
         from lakescan.catalogs.delta_names import DeltaNames
 
-        DeltaNames(catalog).add(name.within, scan.location)
+        with translated(name):
+            DeltaNames(catalog).add(name.within, scan.location)

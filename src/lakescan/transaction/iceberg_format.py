@@ -147,15 +147,24 @@ class IcebergFormat:
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Register the metadata file that the scan reads."""
-        from pyiceberg.exceptions import TableAlreadyExistsError
+        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
         from lakescan.catalogs.answers import check_readable
+        from lakescan.catalogs.outcomes import settled
 
         location = scan.to_options()["path"]
         check_readable(scan.storage.read(location), location)  # catalogs may look at it only once it has the name
+
+        def is_made() -> bool | None:
+            try:
+                now = catalog.load_table(name.within)
+            except NoSuchTableError:
+                return None
+            return location in (now.metadata_location, *(each.metadata_file for each in now.metadata.metadata_log))
+
         with translated(name):
             try:
-                catalog.register_table(name.within, location)
+                settled(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{name} already exists") from error
 

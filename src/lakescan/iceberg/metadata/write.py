@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _GZIP, _EXTENSION = "gzip", ".metadata.json"
 _WITH_ROW_IDS = 3  # the first version whose metadata has the next row id
 _CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
+_NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that got names in a block
 _LOCK = Lock()
 _IS_EXTENDED = False
 
@@ -61,8 +62,9 @@ class metadata_writes:
     """Let pyiceberg's catalogs write metadata of any format version, with the codec that a table's properties name.
 
     `properties` are those of the table that is created or committed to, `where` is its name. Raises `InvalidOption`
-    for an unknown codec. This is no generator, because contextlib sets the traceback of errors that pass through one,
-    which errors of a Hive metastore refuse.
+    for an unknown codec. The block gets a list of the locations of metadata files that were named in it, by which a
+    table that it made is known again; catalogs whose server writes metadata name none. This is no generator, because
+    contextlib sets the traceback of errors that pass through one, which errors of a Hive metastore refuse.
 
     Example:
         >>> with metadata_writes({"write.metadata.compression-codec": "gzip"}, "shop.orders"):
@@ -72,13 +74,17 @@ class metadata_writes:
     def __init__(self, properties: Mapping[str, str], where: str) -> None:
         self._properties, self._where = properties, where
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> list[str]:
         """Set the codec."""
         _extend()
         self._token = _CODEC.set(_codec(self._properties, self._where))
+        named: list[str] = []
+        self._names = _NAMED.set(named)
+        return named
 
     def __exit__(self, *error: object) -> None:
         """Set the codec that was there before."""
+        _NAMED.reset(self._names)
         _CODEC.reset(self._token)
 
 
@@ -151,14 +157,17 @@ def _as_version_1(metadata: Any) -> Any:
 
 
 def _name_compressed() -> None:
-    """pyiceberg compresses the metadata files whose names say so."""
+    """pyiceberg compresses the metadata files whose names say so; names are noted."""
     from pyiceberg.table.locations import LocationProvider
 
     theirs = LocationProvider.new_table_metadata_file_location
 
     def new_table_metadata_file_location(self: Any, *args: Any, **kwargs: Any) -> str:
         location = str(theirs(self, *args, **kwargs))
-        is_plain = _CODEC.get() != _GZIP or location.endswith(f".gz{_EXTENSION}")
-        return location if is_plain else f"{location.removesuffix(_EXTENSION)}.gz{_EXTENSION}"
+        if _CODEC.get() == _GZIP and not location.endswith(f".gz{_EXTENSION}"):
+            location = f"{location.removesuffix(_EXTENSION)}.gz{_EXTENSION}"
+        if (named := _NAMED.get(None)) is not None:
+            named.append(location)
+        return location
 
     LocationProvider.new_table_metadata_file_location = new_table_metadata_file_location

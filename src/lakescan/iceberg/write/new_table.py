@@ -106,11 +106,16 @@ def _write_metadata(staged: StagedTable, snapshot: Sequence[Any]) -> None:
 
 def _look_up(staged: StagedTable, error: Exception) -> None:
     """Return if the table was made in spite of an error; raise what `make` raises otherwise."""
-    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+    )
 
     name = ".".join(staged.name())
     exists = isinstance(error, (TableAlreadyExistsError, CommitFailedException))
-    is_refused = exists or isinstance(error, NotImplementedError) or is_refusal(error, staged)
+    is_refused = exists or isinstance(error, NotImplementedError | NoSuchNamespaceError) or is_refusal(error, staged)
 
     def look() -> bool | None:
         try:

@@ -1,0 +1,88 @@
+"""What became of a change in a catalog that ended with an error: made, refused, or unknown. It is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from lakescan.catalogs.unity.client import Refused
+from lakescan.common.retries import outcome_of
+from lakescan.errors import LakescanError, StorageError
+from lakescan.storage.put_if_absent import NotCreated
+
+T = TypeVar("T")
+
+# Of a metastore (thrift) and of Glue: answers that say that nothing was changed.
+_REFUSALS = frozenset(
+    (
+        "AccessDeniedException",
+        "AlreadyExistsException",
+        "EntityNotFoundException",
+        "IntegrityError",
+        "InvalidInputException",
+        "InvalidObjectException",
+        "InvalidOperationException",
+        "NoSuchObjectException",
+    )
+)
+
+
+def settled(
+    doing: str,
+    change: Callable[[], T],
+    is_made: Callable[[], bool | None],
+    *,
+    repeated: tuple[type[Exception], ...] = (),
+) -> T | None:
+    """Make a change in a catalog, and return its answer; None if that was lost, and the change is found to be made.
+
+    `doing` says what is done, such as "dropping local.db.t". `is_made` asks the catalog anew: True if the change is
+    made, False if it is not and cannot be any more, None if it may still arrive. A refusal is raised without a look,
+    unless it is one of `repeated`: what a catalog answers to a request that its client has sent twice, as boto3 does.
+
+    Raises `CommitStateUnknown` if the last look has no outcome, and the error of `change` if it was not made.
+
+    Example:
+        >>> settled("dropping db.t", lambda: catalog.drop_table("db.t"), lambda: None if is_there("db.t") else True)
+    """
+    try:
+        return change()
+    except Exception as error:
+        is_refused = is_refusal(error)
+        if is_refused and not isinstance(error, repeated):
+            raise
+
+        def look() -> bool | None:
+            found = is_made()
+            return False if found is None and is_refused else found
+
+        if not outcome_of(doing, error, look, doing=True):
+            raise
+        return None
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error proves that a catalog has changed nothing: it refused, or was not asked.
+
+    Any other error may have happened after the change: no answer, one of a server that failed, of a gateway, of a
+    database whose connection ended.
+    """
+    from pyiceberg import exceptions as theirs
+
+    unclear = (theirs.ServerError, theirs.ServiceUnavailableError, theirs.CommitStateUnknownException)
+    if isinstance(error, unclear):
+        return False
+    if isinstance(error, LakescanError):
+        return not isinstance(error, StorageError) or isinstance(error, NotCreated) or _is_refused(error)
+    if isinstance(error, OSError):
+        return False
+    if type(error).__module__ == theirs.__name__ or isinstance(error, Refused | NotImplementedError):
+        return True
+    if isinstance(error, ValueError | TypeError | LookupError | AttributeError):  # before a request, or by its answer
+        return True
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return not kinds.isdisjoint(_REFUSALS)
+
+
+def _is_refused(error: Exception) -> bool:
+    return isinstance(error.__cause__, Refused)
