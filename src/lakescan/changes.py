@@ -15,6 +15,7 @@ from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, NoSuchColumn
 from lakescan.local.reader import read_batches
+from lakescan.notebook import changes_as_html
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import selected_columns
 from lakescan.reading.net_changes import as_updates, without_carry_overs
@@ -47,6 +48,10 @@ class Changes:
 
     def __repr__(self) -> str:
         return f"Changes({self._spec!r})"
+
+    def _repr_html_(self) -> str:
+        """The changes as notebooks show them: of which table, and their columns."""
+        return changes_as_html(self._spec, self._identity)
 
     @property
     def scan(self) -> Scan:

@@ -1,10 +1,16 @@
-"""Tables and scans as HTML, for notebooks (`_repr_html_`)."""
+"""Tables, scans, changes, catalogs and views as HTML, for notebooks (`_repr_html_`)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
 
 from lakescan.common.html import facts_table, grid, preformatted, section
 from lakescan.errors import LakescanError
 from lakescan.scan_spec import ScanSpec
+
+_MOST_NAMESPACES, _MOST_TABLES = 10, 50
 
 
 def table_as_html(name: str, format_name: str, spec: ScanSpec) -> str:
@@ -18,6 +24,38 @@ def scan_as_html(spec: ScanSpec) -> str:
     if spec.max_rows is not None:
         facts["limit"] = f"{spec.max_rows:,}"
     return _page("Scan", facts, spec)
+
+
+def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
+    """What changes are read of a table, what pairs them into updates, and their columns."""
+    facts = {"format": spec.table.name, "table": spec.location}
+    if identity:
+        facts["identity"] = ", ".join(identity)
+    return _page("Changes", facts, spec)
+
+
+def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Callable[[str], list[str]]) -> str:
+    """A catalog's namespaces, each with its tables; of a large catalog, the first ones: each is a request."""
+    try:
+        found = namespaces()
+        rows = [(each, _first(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
+    except LakescanError as error:
+        return section(f"Catalog {name}", preformatted(str(error)))
+    if len(found) > _MOST_NAMESPACES:
+        rows.append((f"and {len(found) - _MOST_NAMESPACES:,} more", ""))
+    return section(f"Catalog {name}", grid(("namespace", "tables"), rows))
+
+
+def view_as_html(name: str, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
+    """A view's properties, its queries by dialect and its columns."""
+    texts = [section(dialect, preformatted(query)) for dialect, query in queries.items()]
+    columns = grid(("column", "type"), [(field.name, str(field.type)) for field in schema])
+    return section(f"View {name}", facts_table(facts), *texts, columns)
+
+
+def _first(names: Sequence[str], most: int) -> str:
+    more = f", and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _state(spec: ScanSpec) -> dict[str, str]:

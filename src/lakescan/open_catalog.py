@@ -22,6 +22,7 @@ from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
+from lakescan.notebook import catalog_as_html
 from lakescan.open_table import Table
 from lakescan.open_transaction import Transaction
 from lakescan.opening import table
@@ -52,6 +53,10 @@ class Catalog(CatalogViews):
 
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """The catalog as notebooks show it: its first namespaces, with their tables."""
+        return catalog_as_html(self.name, self.list_namespaces, self.list_tables)
 
     def list_namespaces(self, parent: str | None = None) -> list[str]:
         """The namespaces of the catalog.
