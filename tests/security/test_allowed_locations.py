@@ -13,7 +13,9 @@ import pytest
 import lakescan
 from lakescan.errors import LocationRefused
 from lakescan.storage import Storage
+from lakescan.storage import allowed as allowed_module
 from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.locations import normal
 from tests.fuzz.tables import SAMPLES
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
@@ -92,6 +94,29 @@ def test_with_allowed_locations_a_table_leads_to_these_and_its_own_folder_alone(
     for each in (*refused, "gs://lake/t/f", "s3://lake/t/./../../x", "file:///lake/t/f"):
         with pytest.raises(LocationRefused, match="allowed-locations"):
             allowed.check(each)
+
+
+def test_usual_locations_are_compared_as_text_whatever_prefix_they_are_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(location: str) -> str:
+        assert location.count("/") < 3, f"{location} is normalized by Arrow, which takes a millisecond"
+        return normal(location)
+
+    monkeypatch.setattr(allowed_module, "normal", slow)
+    for root in ("s3://lake", "gs://lake", "hdfs://name:9000", "abfss://c@a.dfs.core.windows.net"):
+        allowed = AllowedLocations().at(f"{root}/t", ["s3://first/", "hdfs://other/x", f"{root}/raw"])
+        for reached in ("t/data/p=1/f.parquet", "raw/f"):
+            allowed.check(f"{root}/{reached}")
+        with pytest.raises(LocationRefused):
+            allowed.check(f"{root}/raw2/f")
+
+
+def test_a_prefix_is_a_store_under_any_of_its_names_or_all_stores_of_a_kind() -> None:
+    allowed = AllowedLocations(None, ("hdfs://Name:8020/t", "abfss://c@A.blob.core.windows.net/t", "s3://"))
+    for reached in ("hdfs://name/t/f", "abfs://c@a.dfs.core.windows.net/t/f", "s3a://any/f"):
+        allowed.check(reached)
+    for refused in ("hdfs://name:9000/t/f", "abfs://d@a.dfs.core.windows.net/t/f", "gs://any/f"):
+        with pytest.raises(LocationRefused):
+            allowed.check(refused)
 
 
 def test_a_table_of_a_metadata_file_has_the_folder_above_it() -> None:

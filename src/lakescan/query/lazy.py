@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import stat
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -264,25 +265,38 @@ def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
     return files
 
 
+_FOLDERS: dict[int, str] = {}  # by process: a forked one has its own
+
+
 def _new_folder() -> str:
     """A place for what DuckDB does not keep in memory, which it makes when it needs it, and removes at the end.
 
     It is in a folder that nobody else may enter: DuckDB's own are open to all users of the machine.
     """
-    return os.path.join(_private_folder(os.getpid()), uuid.uuid4().hex)
+    process = os.getpid()
+    if not _is_own(folder := _FOLDERS.get(process, "")):  # whatever cleans up temporary files may have removed it
+        folder = _FOLDERS[process] = tempfile.mkdtemp(prefix="lakescan-")
+        _at_exit(process, folder)
+    return os.path.join(folder, uuid.uuid4().hex)
 
 
-@cache
-def _private_folder(process: int) -> str:
-    """This process's folder, removed when it ends; a forked process has its own."""
-    folder = tempfile.mkdtemp(prefix="lakescan-")
+def _is_own(folder: str) -> bool:
+    """Whether a folder is there, and not another user's who has given it the name."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == os.getuid())
 
+
+def _at_exit(process: int, folder: str) -> None:
     def remove() -> None:
         if os.getpid() == process:
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
-    return folder
+    if (parallel := sys.modules.get("multiprocessing.util")) is not None:
+        parallel.Finalize(None, remove, exitpriority=0)  # its processes end without `atexit`
 
 
 class _Run:

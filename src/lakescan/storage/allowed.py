@@ -11,6 +11,7 @@ import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakescan.errors import LocationRefused
 from lakescan.storage.faults import shown
@@ -43,9 +44,9 @@ class AllowedLocations:
         if self.prefixes is not None:
             if not any(_is_below(location, each) for each in self.prefixes):
                 raise LocationRefused(
-                    f"{shown(location)} is not below the table's folder or one of allowed-locations "
+                    f"{shown(location)} is not below one of the allowed-locations of this table "
                     f"({', '.join(map(shown, self.prefixes)) or 'none'}): nothing was read from there. If the table "
-                    "is to be trusted, add its prefix."
+                    "is to be trusted, add its prefix; a table of a catalog needs that of its own folder, too."
                 )
             return
         if self.home is None or location.startswith(_BUCKETS):
@@ -86,15 +87,31 @@ def _is_below(location: str, prefix: str) -> bool:
         return False
     if scheme == "file":
         return authority in ("", "localhost") and _is_in(os.path.realpath(path), os.path.realpath(its_path))
-    if authority == its_authority and path.startswith(its_path.rstrip("/") + "/") and "/." not in path:
-        return True  # the usual case, without Arrow
+    if not its_authority and not its_path.strip("/"):
+        return True  # `s3://` is all of a kind of stores
+    if _root(scheme, authority) != _root(its_scheme, its_authority):
+        return False
+    if _is_plain(path) and _is_plain(its_path):  # nearly all are: Arrow takes a millisecond for one
+        return _is_in(path.rstrip("/"), its_path.rstrip("/"))
     return _is_in(normal(location), normal(prefix))
+
+
+@lru_cache(maxsize=256)
+def _root(scheme: str, authority: str) -> str:
+    """The normal form of a store: hosts are spelled in several ways."""
+    return normal(f"{scheme}://{authority}")
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is in its normal form, but for slashes at its end."""
+    return path.startswith("/") and "/." not in path and "//" not in path.rstrip("/")
 
 
 def _is_in(place: str, folder: str) -> bool:
     return place == folder or is_in(place, folder)
 
 
+@lru_cache(maxsize=256)
 def _hands_out_credentials(authority: str) -> bool:
     host = authority.rpartition("@")[2].lower()
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
