@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import engines
+from lakescan.common.arrow_html import as_shown
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
@@ -98,7 +99,7 @@ class Changes:
 
     def to_arrow(self) -> pa.Table:
         """The changes as a table."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+        return as_shown(pa.Table.from_batches(self.to_batches(), schema=self.schema))
 
     def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
         """The changes as a pandas data frame; `arguments` are those of `pyarrow.Table.to_pandas`."""

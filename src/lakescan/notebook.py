@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakescan.common.html import facts_table, grid, preformatted, section
+from lakescan.common.html import facts_table, grid, listed, preformatted, section
 from lakescan.errors import LakescanError
 from lakescan.scan_spec import ScanSpec
 
@@ -30,7 +30,7 @@ def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
     """What changes are read of a table, what pairs them into updates, and their columns."""
     facts = {"format": spec.table.name, "table": spec.location}
     if identity:
-        facts["identity"] = ", ".join(identity)
+        facts["identity"] = listed(identity)
     return _page("Changes", facts, spec)
 
 
@@ -38,7 +38,7 @@ def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Call
     """A catalog's namespaces, each with its tables; of a large catalog, the first ones: each is a request."""
     try:
         found = namespaces()
-        rows = [(each, _first(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
+        rows = [(each, listed(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
     except LakescanError as error:
         return section(f"Catalog {name}", preformatted(str(error)))
     if len(found) > _MOST_NAMESPACES:
@@ -53,11 +53,6 @@ def view_as_html(name: str, facts: Mapping[str, str], queries: Mapping[str, str]
     return section(f"View {name}", facts_table(facts), *texts, columns)
 
 
-def _first(names: Sequence[str], most: int) -> str:
-    more = f", and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def _state(spec: ScanSpec) -> dict[str, str]:
     snapshot = spec.snapshot
     facts = {spec.table.words.state: "none" if snapshot.id is None else str(snapshot.id)}
@@ -69,5 +64,5 @@ def _page(title: str, facts: dict[str, str], spec: ScanSpec) -> str:
         facts, fields = facts | _state(spec), spec.output.fields
     except LakescanError as error:  # a cell that shows a table should not end in a traceback
         return section(title, preformatted(str(error)))
-    columns = ((f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields)
+    columns = [(f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields]
     return section(title, facts_table(facts), grid(("column", "type", "", "comment"), columns))

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.html import facts_table, section
+from lakescan.common.html import facts_table, listed, section
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
@@ -113,7 +113,7 @@ class ScanReport:
             "format": self.format,
             self.words.state: state,
             "filter": self.filter,
-            "columns": ", ".join(self.projected_fields),
+            "columns": listed(self.projected_fields),
             f"skipped {self.words.metadata_files}": f"{metrics.skipped_data_manifests:,}",
             "files to read": f"{metrics.result_data_files:,} ({metrics.total_file_size_in_bytes:,} bytes)",
             "files skipped": f"{metrics.skipped_data_files:,}",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from typing import overload
 
-from lakescan.common.html import facts_table, section
+from lakescan.common.html import facts_table, listed, section
 from lakescan.explain.summary import human_bytes
 
 
@@ -23,9 +23,6 @@ class _Result:
         return section(str(self), facts_table(_facts(self)))
 
 
-_MOST_LISTED = 20  # of long lists, such as removed files
-
-
 def _facts(result: _Result) -> dict[str, str]:
     """The members of a result that say something, as text."""
     members = {each.name: getattr(result, each.name) for each in fields(result)}  # type: ignore[arg-type]
@@ -37,8 +34,7 @@ def _shown(name: str, value: object) -> str:
     if isinstance(value, Mapping):
         value = tuple(f"{key}: {count}" for key, count in value.items())
     if isinstance(value, tuple):
-        more = f", and {len(value) - _MOST_LISTED:,} more" if len(value) > _MOST_LISTED else ""
-        return ", ".join(map(str, value[:_MOST_LISTED])) + more
+        return listed([str(each) for each in value])
     return human_bytes(value) if name.endswith("bytes") and isinstance(value, int) else str(value)
 
 
