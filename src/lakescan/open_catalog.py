@@ -20,7 +20,16 @@ from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
-from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
+from lakescan.errors import (
+    CreatedConcurrently,
+    InvalidOption,
+    NoSuchNamespace,
+    NoSuchTable,
+    StorageError,
+    TableExists,
+    UnsupportedFeature,
+    nearest,
+)
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.notebook import catalog_as_html
 from lakescan.open_table import Table
@@ -124,6 +133,10 @@ class Catalog(CatalogViews):
                     f"namespace {name!r} already exists in catalog {self.name!r}: exist_ok=True, or IF NOT EXISTS in "
                     "SQL, leaves it as it is"
                 ) from error
+        except StorageError:
+            # Of two that create it at the same time, a constraint of an SQL catalog's database fails one.
+            if not (exist_ok and self.namespace_exists(name)):
+                raise
 
     def namespace_properties(self, name: str) -> dict[str, str]:
         """The properties of a namespace.
@@ -292,7 +305,7 @@ class Catalog(CatalogViews):
 
         Raises:
             TableExists: It exists, and neither `exist_ok` nor `replace` is given.
-            CreatedConcurrently: Another writer created it meanwhile.
+            CreatedConcurrently: Another writer created it meanwhile, and `exist_ok` is not given.
             NoSuchNamespace: The namespace does not exist.
             InvalidOption, UnsupportedFeature: Something that the format does not have, or that is not implemented.
 
@@ -342,7 +355,11 @@ class Catalog(CatalogViews):
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
             wanted.replace(self._catalog, identifier, self._found(identifier, wanted), definition)
         else:
-            wanted.create(self._catalog, identifier, definition)
+            try:
+                wanted.create(self._catalog, identifier, definition)
+            except CreatedConcurrently:
+                if not exist_ok:
+                    raise
         return self.load_table(name)
 
     def create_with(

@@ -16,6 +16,12 @@ _MOST_ROWS = 20
 _MOST_BYTES = 32  # of a binary value
 _OURS: dict[int, weakref.ref[pa.Table]] = {}  # tables of which `as_shown` was told, by `id`
 
+_BYTES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
 _NESTED = Repr()  # of lists, structs and maps: enough to see what they are
 _NESTED.maxlevel, _NESTED.maxlist, _NESTED.maxtuple, _NESTED.maxdict = 4, 10, 10, 20
 _NESTED.maxstring = _NESTED.maxother = _NESTED.maxlong = 100
@@ -70,7 +76,7 @@ def _cells(table: pa.Table) -> list[list[str]]:
 
 def _texts(column: pa.ChunkedArray) -> list[str]:
     kind = column.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if any(is_kind(kind) for is_kind in _BYTES):
         return [_text_of_bytes(value) for value in column]
     if not pa.types.is_nested(kind):
         try:  # also dates that Python's have no years for
