@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -27,16 +28,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "here"
 
 
+@pytest.fixture
+def formatter(monkeypatch: pytest.MonkeyPatch) -> notebooks.Formatter:
+    """IPython's, as far as notebooks need it."""
+    html = notebooks.Formatter()
+    monkeypatch.setitem(sys.modules, "IPython", html.as_module())
+    return html
+
+
 @pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
-def test_each_cell_of_a_notebook_runs_and_shows_tables(path: Path, folder: Path) -> None:
-    shown = notebooks.run(path)
+def test_each_cell_of_a_notebook_runs_and_shows_tables(
+    path: Path, folder: Path, formatter: notebooks.Formatter
+) -> None:
+    shown = notebooks.run(path, formatter)
     assert sum("<table" in each for each in shown) >= 5
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ON_SPARK, ids=lambda path: path.stem)
-def test_each_cell_of_a_notebook_on_spark_runs_and_shows_tables(spark, path: Path, folder: Path) -> None:
-    shown = notebooks.run(path)
+def test_each_cell_of_a_notebook_on_spark_runs_and_shows_tables(
+    spark, path: Path, folder: Path, formatter: notebooks.Formatter
+) -> None:
+    shown = notebooks.run(path, formatter)
     assert sum("<table" in each for each in shown) >= 3
 
 

@@ -23,7 +23,7 @@ _BYTES = (
     pa.types.is_binary_view,
 )
 _NESTED = Repr()  # of lists, structs and maps: enough to see what they are
-_NESTED.maxlevel, _NESTED.maxlist, _NESTED.maxtuple, _NESTED.maxdict = 4, 10, 10, 20
+_NESTED.maxlevel, _NESTED.maxlist, _NESTED.maxtuple, _NESTED.maxdict = 4, 10, 10, 4
 _NESTED.maxstring = _NESTED.maxother = _NESTED.maxlong = 100
 
 
