@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -21,22 +23,26 @@ from tests.support import own_catalog
 no_other_catalogs = own_catalog.no_other_catalogs
 
 ROOT = Path(__file__).parents[1]
-# Ends the process, as a power cut would, when it keeps the offset for the nth time: before it is kept, or after.
+# Ends the process as a power cut would, before or after its nth call of one kind: the commit of the catalog
+# (`commit`), or the offset that is kept (`keep`).
 KILLED = """
 import os, signal, sys
-from pathlib import Path
 from examples.cdc import cdc
-kept, count = cdc.keep, 0
-def keep(offset, value):
+from pyiceberg.catalog.sql import SqlCatalog
+folder, kind, number, moment = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+owner, name = (SqlCatalog, "commit_table") if kind == "commit" else (cdc, "keep")
+call, count = getattr(owner, name), 0
+def counted(*values, **named):
     global count
     count += 1
-    if sys.argv[3] == "after":
-        kept(offset, value)
-    if count == int(sys.argv[2]):
+    if (count, moment) == (number, "before"):
         os.kill(os.getpid(), signal.SIGKILL)
-    kept(offset, value)
-cdc.keep = keep
-cdc.main(["--folder", sys.argv[1], "--changes", "0", "--batch", "20"])
+    result = call(*values, **named)
+    if (count, moment) == (number, "after"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, name, counted)
+cdc.main(["--folder", folder, "--changes", "0", "--batch", "20"])
 """
 
 
@@ -48,27 +54,49 @@ def run(arguments: list[str], folder: Path, **variables: str) -> subprocess.Comp
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
 
 
-def commits(table: lakescan.Table) -> list[str]:
-    """The batches that the table's commits recorded, oldest first."""
-    return [dict(summary)["spark.sql.streaming.epochId"] for summary in table.history()["summary"].to_pylist()]
+def check_each_commit(database: sqlite3.Connection, table: lakescan.Table) -> list[int]:
+    """Check that each state of the table is the log up to the end of its batch; the ends, oldest first."""
+    ends: list[int] = []
+    for commit in table.refresh().history().to_pylist():
+        ends.append(int(dict(commit["summary"])["spark.sql.streaming.epochId"]))
+        expected: dict[int, dict[str, object]] = {}
+        for (line,) in database.execute("SELECT change FROM log WHERE position <= ? ORDER BY position", ends[-1:]):
+            change = json.loads(line)
+            expected.pop(change["id"], None)
+            if change["op"] != "d":
+                expected[change["id"]] = {name: change[name] for name in ("id", "name", "city")}
+        found = table.scan().as_of(version=commit["snapshot_id"]).to_arrow().to_pylist()
+        assert sorted(found, key=lambda row: row["id"]) == [expected[number] for number in sorted(expected)]
+    return ends
 
 
+# Where each run is killed, and the offset that it leaves; each run goes on where the one before was killed.
+KILLS = [
+    ("keep", 1, "before", None),  # nothing is planned
+    ("commit", 1, "before", {"done": 0, "next": 20}),  # files are written, and not committed
+    ("commit", 1, "after", {"done": 0, "next": 20}),  # committed, and nobody knows
+    ("keep", 1, "before", {"done": 0, "next": 20}),  # the batch was found in the table, and is not yet done
+    ("keep", 1, "after", {"done": 20, "next": None}),
+    ("keep", 1, "after", {"done": 20, "next": 40}),  # planned
+    ("keep", 3, "before", {"done": 40, "next": 60}),  # after the second commit: the third keeps that it is done
+]
+
+
+@pytest.mark.slow
 def test_a_table_follows_a_database_though_it_is_killed_at_each_step(tmp_path: Path) -> None:
+    offset = tmp_path / "offset.json"
     with closing(cdc.open_database(tmp_path)) as database:
-        cdc.work(database, 60, seed=1)
-        (changes,) = database.execute("SELECT count(*) FROM log").fetchone()
-        # 1: before the first batch is planned; 2: after its commit, before it is done; then the next batch, planned
-        for step, moment in ((1, "before"), (2, "before"), (2, "after")):
-            done = run(["-c", KILLED, str(tmp_path), str(step), moment], tmp_path)
+        cdc.work(database, 70, seed=1)
+        for kind, number, moment, left in KILLS:
+            done = run(["-c", KILLED, str(tmp_path), kind, str(number), moment], tmp_path)
             assert done.returncode == -signal.SIGKILL, done.stderr
-        assert json.loads((tmp_path / "offset.json").read_text()) == {"done": 20, "next": 40}
+            assert (json.loads(offset.read_text()) if offset.exists() else None) == left
         cdc.work(database, 5, seed=2)  # what came meanwhile is of later batches
+        (last,) = database.execute("SELECT max(position) FROM log").fetchone()
         table = cdc.open_table(tmp_path)
-        cdc.follow(database, table, tmp_path / "offset.json", 50)
+        cdc.follow(database, table, offset, 50)
         cdc.check(database, table)
-        assert commits(table)[:2] == ["20", "40"]
-        assert len(set(commits(table))) == len(commits(table))
-        assert changes > 40
+        assert check_each_commit(database, table) == [20, 40, *range(60, last, 50), last]
 
 
 def test_a_batch_that_is_repeated_changes_nothing_and_the_last_change_of_a_row_counts(tmp_path: Path) -> None:
@@ -96,6 +124,15 @@ def test_a_scheduled_day_that_runs_again_is_there_once(tmp_path: Path) -> None:
     assert set(steps.mend(tmp_path)) == {"shop.sales", "shop.totals"}
 
 
+def test_days_are_loaded_at_once_into_a_lake_that_is_not_there_yet(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    days = [date(2026, 1, day) for day in (1, 2, 3)]
+    with context.Pool(3) as pool:
+        loaded = pool.starmap(steps.load, [(tmp_path / "lake", day) for day in days])
+    assert [each["rows"] for each in loaded] == [200] * 3
+    assert steps.open_lake(tmp_path / "lake").load_table("shop.sales").count() == 600
+
+
 def test_a_scheduled_maintenance_fails_if_a_step_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise lakescan.StorageError("the store does not answer")
@@ -112,12 +149,27 @@ def test_the_assets_of_dagster_load_a_day(tmp_path: Path) -> None:
         "import dagster, dagster_jobs as jobs\n"
         "assert dagster.materialize([jobs.sales, jobs.totals], partition_key='2026-01-01').success\n"
         "assert dagster.materialize([jobs.maintenance]).success\n"
-        "assert jobs.definitions.resolve_job_def('daily') if hasattr(jobs.definitions, 'resolve_job_def') else True\n"
+        "daily, mend = (jobs.definitions.resolve_job_def(name) for name in ('daily', 'mend'))\n"
+        "assert daily.execute_in_process(partition_key='2026-01-02').success\n"
+        "assert mend.execute_in_process().success\n"
+        "assert {each.name for each in jobs.definitions.schedules} == {'daily_schedule', 'weekly'}\n"
     )
     folder = ROOT / "examples" / "orchestrated"
     done = run(["-c", code], folder, LAKE_FOLDER=str(tmp_path / "lake"), DAGSTER_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
-    assert steps.open_lake(tmp_path / "lake").load_table("shop.sales").count() == 200
+    assert steps.open_lake(tmp_path / "lake").load_table("shop.sales").count() == 400
+
+
+def test_the_tasks_of_airflow_load_the_day_before(tmp_path: Path) -> None:
+    pytest.importorskip("airflow", reason="apache-airflow is not installed")
+    folder = ROOT / "examples" / "orchestrated"
+    variables = {"LAKE_FOLDER": str(tmp_path / "lake"), "AIRFLOW_HOME": str(tmp_path)}
+    variables |= {"AIRFLOW__CORE__DAGS_FOLDER": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    for command in (["db", "migrate"], ["dags", "test", "daily_sales", "2026-01-01"]):
+        done = run(["-m", "airflow", *command], folder, **variables)
+        assert done.returncode == 0, done.stderr[-3000:]
+    days = steps.open_lake(tmp_path / "lake").load_table("shop.sales").to_arrow()["day"].to_pylist()
+    assert days == [date(2026, 1, 1)] * 200
 
 
 @pytest.mark.parametrize(

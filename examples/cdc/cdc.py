@@ -102,13 +102,18 @@ def apply(table: lakescan.Table, lines: list[str], version: int) -> lakescan.Cha
 
 
 def keep(offset: Path, value: dict[str, Any]) -> None:
-    """Write the offset: all of it, or nothing."""
+    """Write the offset: all of it, or nothing, also if the power fails."""
     new = offset.with_suffix(".tmp")
     with new.open("w") as file:
         json.dump(value, file)
         file.flush()
         os.fsync(file.fileno())
     new.replace(offset)
+    folder = os.open(offset.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name
+    finally:
+        os.close(folder)
 
 
 def check(database: sqlite3.Connection, table: lakescan.Table) -> int:
