@@ -2,7 +2,7 @@
 
     python steps.py [--folder ./orchestrated-data] [--day 2026-01-01]
 
-They know nothing of a scheduler: `dagster_jobs.py` has them as assets of Dagster, `airflow_dags.py` as tasks of Airflow.
+They know no scheduler: `dagster_jobs.py` has them as assets of Dagster, `airflow_dags.py` as tasks of Airflow.
 Each opens the tables' newest state, and is safe to run again; a load is one commit or none, and so are totals.
 """
 
