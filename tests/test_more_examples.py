@@ -160,7 +160,7 @@ def test_the_assets_of_dagster_load_a_day(tmp_path: Path) -> None:
     assert steps.open_lake(tmp_path / "lake").load_table("shop.sales").count() == 400
 
 
-def test_the_tasks_of_airflow_load_the_day_before(tmp_path: Path) -> None:
+def test_the_tasks_of_airflow_load_a_day(tmp_path: Path) -> None:
     pytest.importorskip("airflow", reason="apache-airflow is not installed")
     folder = ROOT / "examples" / "orchestrated"
     variables = {"LAKE_FOLDER": str(tmp_path / "lake"), "AIRFLOW_HOME": str(tmp_path)}
