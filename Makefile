@@ -69,7 +69,10 @@ bench-quick: setup ## a minute of in-process work against its rivals; fails wher
 site: ## build the documents as a site into build/site, in an environment of its own (build/site-venv)
 	@scripts/site.sh
 
+notebook: setup ## open a notebook in JupyterLab, in an environment of its own: NOTEBOOK=tour, streaming_upserts, table_doctor
+	@scripts/notebook.sh $(or $(NOTEBOOK),tour)
+
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail .venv-lowest demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest
+.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest notebook

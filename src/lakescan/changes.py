@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import engines
+from lakescan.common.arrow_html import as_shown
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, NoSuchColumn
 from lakescan.local.reader import read_batches
+from lakescan.notebook import changes_as_html
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import selected_columns
 from lakescan.reading.net_changes import as_updates, without_carry_overs
@@ -47,6 +49,10 @@ class Changes:
 
     def __repr__(self) -> str:
         return f"Changes({self._spec!r})"
+
+    def _repr_html_(self) -> str:
+        """The changes as notebooks show them: of which table, and their columns."""
+        return changes_as_html(self._spec, self._identity)
 
     @property
     def scan(self) -> Scan:
@@ -93,7 +99,7 @@ class Changes:
 
     def to_arrow(self) -> pa.Table:
         """The changes as a table."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+        return as_shown(pa.Table.from_batches(self.to_batches(), schema=self.schema))
 
     def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
         """The changes as a pandas data frame; `arguments` are those of `pyarrow.Table.to_pandas`."""

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from lakescan.common.html import grid
 from lakescan.errors import LakescanError
 from lakescan.storage import Storage
 from lakescan.storage.filesystems import HADOOP_ADVICE
@@ -54,6 +55,11 @@ class Diagnosis:
             for c in self.checks
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The checks as notebooks show them: a row each."""
+        rows = [("ok" if c.ok else "WRONG", c.subject, c.found, c.advice) for c in self.checks]
+        return grid(("", "subject", "found", "advice"), rows)
 
 
 def doctor(

@@ -1,10 +1,16 @@
-"""Tables and scans as HTML, for notebooks (`_repr_html_`)."""
+"""Tables, scans, changes, catalogs and views as HTML, for notebooks (`_repr_html_`)."""
 
 from __future__ import annotations
 
-from lakescan.common.html import facts_table, grid, preformatted, section
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from lakescan.common.html import facts_table, grid, listed, preformatted, section
 from lakescan.errors import LakescanError
 from lakescan.scan_spec import ScanSpec
+
+_MOST_NAMESPACES, _MOST_TABLES = 10, 50
 
 
 def table_as_html(name: str, format_name: str, spec: ScanSpec) -> str:
@@ -20,6 +26,33 @@ def scan_as_html(spec: ScanSpec) -> str:
     return _page("Scan", facts, spec)
 
 
+def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
+    """What changes are read of a table, what pairs them into updates, and their columns."""
+    facts = {"format": spec.table.name, "table": spec.location}
+    if identity:
+        facts["identity"] = listed(identity)
+    return _page("Changes", facts, spec)
+
+
+def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Callable[[str], list[str]]) -> str:
+    """A catalog's namespaces, each with its tables; of a large catalog, the first ones: each is a request."""
+    try:
+        found = namespaces()
+        rows = [(each, listed(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
+    except LakescanError as error:
+        return section(f"Catalog {name}", preformatted(str(error)))
+    if len(found) > _MOST_NAMESPACES:
+        rows.append((f"and {len(found) - _MOST_NAMESPACES:,} more", ""))
+    return section(f"Catalog {name}", grid(("namespace", "tables"), rows))
+
+
+def view_as_html(name: str, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
+    """A view's properties, its queries by dialect and its columns."""
+    texts = [section(dialect, preformatted(query)) for dialect, query in queries.items()]
+    columns = grid(("column", "type"), [(field.name, str(field.type)) for field in schema])
+    return section(f"View {name}", facts_table(facts), *texts, columns)
+
+
 def _state(spec: ScanSpec) -> dict[str, str]:
     snapshot = spec.snapshot
     facts = {spec.table.words.state: "none" if snapshot.id is None else str(snapshot.id)}
@@ -31,5 +64,5 @@ def _page(title: str, facts: dict[str, str], spec: ScanSpec) -> str:
         facts, fields = facts | _state(spec), spec.output.fields
     except LakescanError as error:  # a cell that shows a table should not end in a traceback
         return section(title, preformatted(str(error)))
-    columns = ((f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields)
+    columns = [(f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields]
     return section(title, facts_table(facts), grid(("column", "type", "", "comment"), columns))

@@ -28,11 +28,13 @@ from lakescan.errors import (
     InvalidOption,
     NoSuchNamespace,
     NoSuchTable,
+    StorageError,
     TableExists,
     UnsupportedFeature,
     nearest,
 )
 from lakescan.grammar.columns import NO_COLUMNS, parse_columns
+from lakescan.notebook import catalog_as_html
 from lakescan.open_table import Table
 from lakescan.open_transaction import Transaction
 from lakescan.opening import table
@@ -63,6 +65,10 @@ class Catalog(CatalogViews):
 
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """The catalog as notebooks show it: its first namespaces, with their tables."""
+        return catalog_as_html(self.name, self.list_namespaces, self.list_tables)
 
     def list_namespaces(self, parent: str | None = None) -> list[str]:
         """The namespaces of the catalog.
@@ -135,6 +141,10 @@ class Catalog(CatalogViews):
                     f"namespace {name!r} already exists in catalog {self.name!r}: exist_ok=True, or IF NOT EXISTS in "
                     "SQL, leaves it as it is"
                 ) from error
+        except StorageError:
+            # Of two that create it at the same time, a constraint of an SQL catalog's database fails one.
+            if not (exist_ok and self.namespace_exists(name)):
+                raise
 
     def namespace_properties(self, name: str) -> dict[str, str]:
         """The properties of a namespace.
@@ -319,7 +329,7 @@ class Catalog(CatalogViews):
 
         Raises:
             TableExists: It exists, and neither `exist_ok` nor `replace` is given.
-            CreatedConcurrently: Another writer created it meanwhile.
+            CreatedConcurrently: Another writer created it meanwhile, and `exist_ok` is not given.
             NoSuchNamespace: The namespace does not exist.
             CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome: the table may be there.
             InvalidOption, UnsupportedFeature: Something that the format does not have, or that is not implemented.

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.catalogs.identifiers import Identifier, location_of
+from lakescan.common.arrow_html import as_shown
 from lakescan.common.timestamps import as_moment
 from lakescan.definition.table_changes import TableChange
 from lakescan.errors import CommitConflict, InvalidOption
@@ -188,7 +189,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.history().to_pandas().tail()
         """
-        return self._spec.table.history()
+        return as_shown(self._spec.table.history())
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
@@ -226,7 +227,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         spec = self._spec
         if any(v is not None for v in (version, timestamp, branch, tag)):
             spec = spec.as_of(version=version, timestamp=timestamp, branch=branch, tag=tag)
-        return as_table(spec.metadata_table(name))
+        return as_shown(as_table(spec.metadata_table(name)))
 
     def scan(self) -> Scan:
         """A scan of all rows and columns, with the options that the table was opened with.

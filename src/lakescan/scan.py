@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
+from lakescan.common.arrow_html import as_shown
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
@@ -324,7 +325,7 @@ class Scan:
         Example:
             >>> scan.to_arrow().num_rows
         """
-        return pa.Table.from_batches(batches(self.spec, WHOLE_TABLE_BATCH_SIZE), schema=self.schema)
+        return as_shown(pa.Table.from_batches(batches(self.spec, WHOLE_TABLE_BATCH_SIZE), schema=self.schema))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream, which DuckDB, Polars and others take without a copy of the table.

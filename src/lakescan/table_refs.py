@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.common.arrow_html import as_shown
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention, SnapshotRef
@@ -76,7 +77,7 @@ class TableRefs(ABC):
             [4712, 4711]
         """
         table = self.scan().spec.table
-        return table.ancestors(table.snapshot(SnapshotSelector(version=version)))
+        return as_shown(table.ancestors(table.snapshot(SnapshotSelector(version=version))))
 
     def create_branch(
         self,

@@ -14,6 +14,7 @@ from lakescan.catalogs.view_store import StoredView
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.view.changes import COMMENT, DIALECT, QUERY_COLUMNS
 from lakescan.iceberg.view.metadata import ViewMetadata, ViewVersionNode
+from lakescan.notebook import view_as_html
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -56,6 +57,13 @@ class View:
 
     def __repr__(self) -> str:
         return f"View({str(self.name)!r})"
+
+    def _repr_html_(self) -> str:
+        """The view as notebooks show it: where it is, its queries and its columns."""
+        facts = {"location": self.location, "version": str(self.version)}
+        if self.comment is not None:
+            facts["comment"] = self.comment
+        return view_as_html(str(self.name), facts, self.queries, self.schema)
 
     @property
     def name(self) -> Identifier:

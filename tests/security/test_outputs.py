@@ -15,7 +15,8 @@ import pytest
 
 import lakescan
 from lakescan.cli.output import print_json
-from lakescan.cli.terminal import TerminalConsole, harmless, harmless_json
+from lakescan.cli.terminal import TerminalConsole
+from lakescan.common.control_characters import harmless, harmless_json
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Credential, Credentials

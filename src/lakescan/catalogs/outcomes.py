@@ -78,9 +78,11 @@ def is_refusal(error: Exception) -> bool:
         return False
     if type(error).__module__ == theirs.__name__ or isinstance(error, Refused | NotImplementedError):
         return True
-    if isinstance(error, ValueError | TypeError | LookupError | AttributeError):  # before a request, or by its answer
-        return True
     kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "ValidationError" in kinds:  # pydantic's: the answer to a change that may be made cannot be read
+        return False
+    if isinstance(error, ValueError | TypeError | LookupError | AttributeError):  # before a request
+        return True
     return not kinds.isdisjoint(_REFUSALS)
 
 

@@ -15,7 +15,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.cli.settings import wants_json
-from lakescan.cli.terminal import TerminalConsole, harmless_json
+from lakescan.cli.terminal import TerminalConsole
+from lakescan.common.control_characters import harmless_json
 
 console: TerminalConsole = TerminalConsole(markup=False, emoji=False, highlight=False)
 

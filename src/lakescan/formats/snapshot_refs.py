@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from lakescan.common.html import facts_table, grid, section
 from lakescan.errors import InvalidOption
 
 
@@ -30,6 +31,26 @@ class SnapshotRef:
     max_ref_age: timedelta | None = None
     max_snapshot_age: timedelta | None = None
     min_snapshots_to_keep: int | None = None
+
+    def _repr_html_(self) -> str:
+        """The branch or tag as notebooks show it."""
+        return section("Branch or tag", facts_table(dict(zip(_COLUMNS, self._texts(), strict=True))))
+
+    def _texts(self) -> tuple[str, ...]:
+        values = (self.snapshot_id, self.max_ref_age, self.max_snapshot_age, self.min_snapshots_to_keep)
+        return tuple("" if value is None else str(value) for value in values)
+
+
+_COLUMNS = ("snapshot", "kept for", "its snapshots kept for", "snapshots kept at least")
+
+
+class SnapshotRefs(dict[str, SnapshotRef]):
+    """The branches or the tags of a table, by name."""
+
+    def _repr_html_(self) -> str:
+        """The names as notebooks show them: a row each."""
+        rows = [(name, *each._texts()) for name, each in self.items()]
+        return grid(("name", *_COLUMNS), rows)
 
 
 class RefKind(StrEnum):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakescan.common.html import facts_table, section
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.types import Field
 from lakescan.executors import PlanningExecutor
@@ -145,6 +146,16 @@ class Snapshot:
     metadata_columns: tuple[Field, ...]
     properties: Mapping[str, str]
     state: SnapshotState
+
+    def _repr_html_(self) -> str:
+        """The snapshot as notebooks show it."""
+        facts = {
+            "id": "none" if self.id is None else str(self.id),
+            "committed": "" if self.timestamp is None else f"{self.timestamp:%Y-%m-%d %H:%M:%S} UTC",
+            "operation": self.operation,
+            "columns": f"{len(self.schema.fields):,}",
+        }
+        return section("Snapshot", facts_table({name: value for name, value in facts.items() if value}))
 
 
 @dataclass(frozen=True)

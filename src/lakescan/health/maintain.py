@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakescan.common.html import grid, preformatted, section
 from lakescan.errors import InvalidOption, nearest
 from lakescan.health.table_health import Finding, TableHealth
 
@@ -79,6 +80,14 @@ class MaintainResult:
 
     def __repr__(self) -> str:
         return f"MaintainResult({'; '.join(map(str, self.steps)) or 'nothing to do'})"
+
+    def _repr_html_(self) -> str:
+        """The result as notebooks show it: a row a step."""
+        title = f"Maintenance of {self.table}{' (nothing changed)' if self.dry_run else ''}"
+        if not self.steps:
+            return section(title, preformatted(str(self)))
+        rows = [(each.name.replace("_", " "), str(each).partition(": ")[2]) for each in self.steps]
+        return section(title, grid(("step", "outcome"), rows))
 
 
 def maintain(

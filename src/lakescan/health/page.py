@@ -23,8 +23,9 @@ def health_as_html(health: TableHealth) -> str:
 
 
 def health_as_section(health: TableHealth) -> str:
-    """The page's content with its style, for notebooks; the style applies to it alone."""
-    return f'<div class="lakescan-health"><style>@scope {{ {_style()} }}</style>{_section(health)}</div>'
+    """The page's content with its style, for notebooks: it applies to it alone, with the colours of their theme."""
+    style = _style() + files("lakescan.health").joinpath("notebook.css").read_text()
+    return f'<div class="lakescan-health"><style>@scope {{ {style} }}</style>{_section(health)}</div>'
 
 
 def _style() -> str:

@@ -19,7 +19,7 @@ from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, Unsu
 from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, as_table
-from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
+from lakescan.formats.snapshot_refs import RefKind, SnapshotRefs
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.format_versions import VERSIONS
@@ -244,10 +244,11 @@ class IcebergTable:
         """The rows of the metadata table `history`; if the snapshot log is damaged, of the snapshots instead."""
         return as_table(snapshot_log(self.metadata))
 
-    def refs(self, kind: RefKind) -> dict[str, SnapshotRef]:
+    def refs(self, kind: RefKind) -> SnapshotRefs:
         """The branches or tags by name, `main` first."""
         found = {name: ref for name, ref in self.metadata.refs.items() if ref.kind == kind}
-        return {name: snapshot_ref(found[name]) for name in sorted(found, key=lambda each: (each != MAIN, each))}
+        names = sorted(found, key=lambda each: (each != MAIN, each))
+        return SnapshotRefs((name, snapshot_ref(found[name])) for name in names)
 
     def ancestors(self, snapshot: Snapshot) -> pa.Table:
         """A snapshot and its known ancestors, newest first."""

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.html import facts_table, section
+from lakescan.common.html import facts_table, listed, section
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
@@ -113,15 +113,25 @@ class ScanReport:
             "format": self.format,
             self.words.state: state,
             "filter": self.filter,
-            "columns": ", ".join(self.projected_fields),
+            "columns": listed(self.projected_fields),
             f"skipped {self.words.metadata_files}": f"{metrics.skipped_data_manifests:,}",
             "files to read": f"{metrics.result_data_files:,} ({metrics.total_file_size_in_bytes:,} bytes)",
-            "files skipped": f"{metrics.skipped_data_files:,}",
+            "files skipped": self._skipped(),
             "deletes to apply": f"{metrics.result_delete_files:,}",
             "rows": "unknown" if self.records is None else f"at most {self.records:,}",
             "splits": f"{self.splits:,} in {self.groups:,} groups",
         }
         return section(f"Plan of {self.table}", facts_table(facts))
+
+    def _skipped(self) -> str:
+        """How many files are not read, and why."""
+        reasons = {
+            "partition": self.skipped_by_partition,
+            "statistics": self.skipped_by_stats,
+            "limit": self.skipped_by_limit,
+        }
+        why = ", ".join(f"{count:,} by {reason}" for reason, count in reasons.items() if count)
+        return f"{self.metrics.skipped_data_files:,}" + (why and f" ({why})")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values; counters have the hyphenated names of Iceberg's ScanMetrics."""

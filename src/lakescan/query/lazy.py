@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 
 from lakescan.changes import Changes
 from lakescan.common.arrays import table_without_inner_offsets
+from lakescan.common.arrow_html import arrow_as_html, as_shown
+from lakescan.common.html import preformatted, section
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
 from lakescan.errors import (
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     import polars
 
 _BATCH_ROWS = 100_000
+_SHOWN_ROWS = 20  # in notebooks
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class Query:
         run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             schema, batches = run.started()
-            return pa.Table.from_batches(list(batches), schema=schema)
+            return as_shown(pa.Table.from_batches(list(batches), schema=schema))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are computed.
@@ -184,12 +187,16 @@ class Query:
             run.relation.limit(rows).show(max_rows=rows)
 
     def _repr_html_(self) -> str:
-        """The first rows, as notebooks show them."""
+        """The first rows, as notebooks show them; a query that fails, as its error."""
         run = _Run(self._found, self._frames, joins=self._joins)
-        with run.faults():
-            table = run.relation.limit(20).to_arrow_table()
-        html: str = table.to_pandas()._repr_html_()
-        return html
+        try:
+            with run.faults():
+                table = run.relation.limit(_SHOWN_ROWS + 1).to_arrow_table()
+        except LakescanError as error:
+            return section("Query", preformatted(str(error)))
+        if table.num_rows <= _SHOWN_ROWS:
+            return arrow_as_html(table)
+        return arrow_as_html(table.slice(0, _SHOWN_ROWS), f"The first {_SHOWN_ROWS} rows")
 
     def explain(self) -> str:
         """The scans of the statement's tables, what of the statement each of them does, and what they read.

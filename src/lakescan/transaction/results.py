@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import overload
 
+from lakescan.common.html import facts_table, listed, section
 from lakescan.explain.summary import human_bytes
 
 
@@ -16,6 +17,25 @@ class _Result:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
+
+    def _repr_html_(self) -> str:
+        """The result as notebooks show it: the sentence, and what it is made of."""
+        return section(str(self), facts_table(_facts(self)))
+
+
+def _facts(result: _Result) -> dict[str, str]:
+    """The members of a result that say something, as text."""
+    members = {each.name: getattr(result, each.name) for each in fields(result)}  # type: ignore[arg-type]
+    told = {name: value for name, value in members.items() if value not in (None, "", ()) and value is not False}
+    return {name.replace("_", " "): _shown(name, value) for name, value in told.items()}
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        value = tuple(f"{key}: {count}" for key, count in value.items())
+    if isinstance(value, tuple):
+        return listed([str(each) for each in value])
+    return human_bytes(value) if name.endswith("bytes") and isinstance(value, int) else str(value)
 
 
 @dataclass(frozen=True, repr=False)
