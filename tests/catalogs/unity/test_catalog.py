@@ -103,12 +103,6 @@ def test_a_new_table_whose_answer_is_lost_is_made_once(main: lakescan.Catalog, s
     assert ids() == [1]
 
 
-def test_a_name_that_another_writer_takes_meanwhile_is_told(main: lakescan.Catalog, server: UnityServer) -> None:
-    server.faults.append(Fault("POST", "/schemas/db/tables$", 409, kind="AlreadyExistsException"))
-    with pytest.raises(lakescan.CreatedConcurrently):
-        main.create_table("db.t", "id BIGINT, part STRING", format="delta")
-
-
 def test_properties_that_the_catalog_requires_otherwise_are_refused(main: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.InvalidOption, match="the catalog requires 'true'"):
         main.create_table("db.t", "id INT", format="delta", properties={"delta.enableDeletionVectors": "false"})
