@@ -14,7 +14,7 @@ from typing import Any
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.catalog import UnityCatalog
-from lakescan.catalogs.unity.client import Refused, Unanswered, quoted_path
+from lakescan.catalogs.unity.client import Refused, quoted_path
 from lakescan.catalogs.unity.credentials import Issued, of_answer
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
