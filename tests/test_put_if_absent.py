@@ -13,9 +13,10 @@ from unittest.mock import patch
 import obstore
 import pyarrow as pa
 import pytest
-from obstore.exceptions import GenericError
+from obstore.exceptions import GenericError, PermissionDeniedError
 
 import lakescan
+from lakescan.common import retries
 from lakescan.common.retries import RetryPolicy
 from lakescan.delta.commit import put as put_commit
 from lakescan.storage import Storage, put_if_absent
@@ -167,3 +168,42 @@ def test_a_store_that_never_answers_leaves_the_files_and_says_so(settings, tmp_p
     table = lakescan.table(path, storage_options=settings)
     assert table.scan().count() == 3
     assert len(table.remove_orphans(older_than="2100-01-01", dry_run=True)) == 1
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_commit_that_was_made_and_then_refused_is_looked_up(settings, tmp_path: Path, is_read: bool) -> None:
+    """A proxy answers for the store; once it asks for a login, nothing can be looked up."""
+    path = f"s3://lake/{tmp_path.name}/{is_read}"
+    lakescan.save(ROWS, path, format="delta", storage_options=settings)
+    target = lakescan.table(path, storage_options=settings)
+
+    def refused(store: Any, name: str, data: bytes, **named: Any) -> Any:
+        real(store, name, data, **named)
+        raise PermissionDeniedError("403")
+
+    def unseen(*arguments: Any) -> Any:
+        raise lakescan.StorageError("403")
+
+    with (
+        patch.object(obstore, "put", refused),
+        patch.object(retries, "LOOKS", RetryPolicy(attempts=2, first=0)),
+    ):
+        if is_read:
+            target.append(ROWS)
+        else:
+            with patch.object(put_commit, "_whose", unseen), pytest.raises(lakescan.CommitStateUnknown):
+                target.append(ROWS)
+    assert lakescan.table(path, storage_options=settings).scan().count() == 6
+
+
+def test_a_commit_that_the_store_refuses_was_not_made(settings, tmp_path: Path) -> None:
+    path = f"s3://lake/{tmp_path.name}/t"
+    lakescan.save(ROWS, path, format="delta", storage_options=settings)
+
+    def refused(*arguments: Any, **named: Any) -> Any:
+        raise PermissionDeniedError("403")
+
+    with patch.object(obstore, "put", refused), pytest.raises(NotCreated):
+        lakescan.save(ROWS, path, mode="append", storage_options=settings)
+    assert lakescan.table(path, storage_options=settings).scan().count() == 3
+    assert len(Storage(settings).find(path, ".parquet")) == 1

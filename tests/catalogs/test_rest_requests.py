@@ -181,6 +181,29 @@ def test_a_change_with_a_key_is_sent_again_and_has_one_effect(
         assert first == second is not None
 
 
+@pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 408, 409, 410])
+@pytest.mark.parametrize("knows_keys", [False, True])
+def test_a_commit_that_was_made_and_then_refused_is_made(server: RestServer, status: int, knows_keys: bool) -> None:
+    lake = (with_keys if knows_keys else connected)(server)
+    server.faults.append(Fault(COMMIT, status, is_done=True))
+    append(lake)
+    assert ids(lake) == [1]
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 410])
+def test_a_commit_that_may_still_arrive_keeps_its_files_whatever_its_repetition_is_told(
+    server: RestServer, status: int
+) -> None:
+    lake = with_keys(server)
+    append(lake, 1)
+    before = _files(server)
+    server.faults += [Fault(COMMIT, 504), Fault(COMMIT, status)]
+    with pytest.raises(lakescan.CommitStateUnknown, match="files are kept"):
+        append(lake, 2)
+    assert _files(server) > before
+    assert ids(lake) == [1]
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_what_was_not_taken_is_sent_again_when_the_server_asks_for_it(
     server: RestServer, status: int, monkeypatch: pytest.MonkeyPatch

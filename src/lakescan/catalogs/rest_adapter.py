@@ -3,7 +3,8 @@
 The adapter is mounted on pyiceberg's HTTP session, in front of its own ones, so that pyiceberg's requests have it, too.
 
 - A server that says so (`idempotency-key-lifetime`) gets a key with each change. What was not answered (no answer, 500,
-  502, 504) is then sent again with the same key: it has one effect, however often it arrives.
+  502, 504) is then sent again with the same key: it has one effect, however often it arrives. If the repetition is
+  refused (400, 403, ...), the first request may still arrive: that is no answer, either. A conflict (409) is one.
 - 429 and 503 say that a request was not taken: it is sent again after the time that the server asks for.
 - Reads are sent again after these, 502, 504 and no answer. Changes without a key are not: who made them looks up what
   became of them.
@@ -24,6 +25,7 @@ from lakescan.common.retries import Attempts, RetryPolicy
 _LOG = logging.getLogger("lakescan")
 KEY = "Idempotency-Key"
 _NOT_TAKEN, _NOT_ANSWERED, _FAILED = (429, 503), (502, 504), 500
+_PASSED_ON = (401, 409, 419)  # of changes: a conflict, and a token that has expired, which pyiceberg renews
 _READS = ("GET", "HEAD")
 _TOKENS = "/oauth/tokens"  # requests for tokens change nothing
 _POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
@@ -57,7 +59,7 @@ def _sent(
     has_key = not is_read and not str(request.url).endswith(_TOKENS) and takes_keys()
     if has_key and KEY not in request.headers:
         request.headers[KEY] = str(uuid7())
-    attempts = Attempts(_POLICY)
+    attempts, is_open = Attempts(_POLICY), False
     while True:
         try:
             response = inner.send(request.copy(), *arguments, **named)  # signatures are added to the copy alone
@@ -65,12 +67,17 @@ def _sent(
             if not (is_read or has_key) or not attempts.wait():
                 raise
             _LOG.info("a request is sent again: %s", type(error).__name__)
+            is_open = True
             continue
         status = int(response.status_code)
         is_unclear = (status in _NOT_ANSWERED and (is_read or has_key)) or (status == _FAILED and has_key)
         may_repeat = status in _NOT_TAKEN or is_unclear
         if not may_repeat or not _waited(response.headers.get("Retry-After"), attempts):
+            if has_key and is_open and 400 <= status < 500 and status not in _PASSED_ON:
+                response.close()
+                raise ConnectionError(f"no answer to a request whose repetition is refused with status {status}")
             return response
+        is_open = is_open or is_unclear
         _LOG.info("a request is sent again: status %d", status)
         response.close()
 

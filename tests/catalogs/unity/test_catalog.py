@@ -103,12 +103,6 @@ def test_a_new_table_whose_answer_is_lost_is_made_once(main: lakescan.Catalog, s
     assert ids() == [1]
 
 
-def test_a_name_that_another_writer_takes_meanwhile_is_told(main: lakescan.Catalog, server: UnityServer) -> None:
-    server.faults.append(Fault("POST", "/schemas/db/tables$", 409, kind="AlreadyExistsException"))
-    with pytest.raises(lakescan.CreatedConcurrently):
-        main.create_table("db.t", "id BIGINT, part STRING", format="delta")
-
-
 def test_properties_that_the_catalog_requires_otherwise_are_refused(main: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.InvalidOption, match="the catalog requires 'true'"):
         main.create_table("db.t", "id INT", format="delta", properties={"delta.enableDeletionVectors": "false"})
@@ -194,6 +188,23 @@ def test_credentials_of_each_cloud_have_the_names_of_file_io() -> None:
     assert google.properties["gcs.oauth2.token-expires-at"] == str(int(until))
     assert not google.is_due
     assert Issued.until({}, (time.time() + 1) * 1000, "s3://b").is_valid
+
+
+def test_times_of_expiry_may_be_texts_or_seconds_and_what_is_none_never_comes() -> None:
+    until = float(round(time.time() + 3600))
+    for written in (until * 1000, int(until * 1000), str(int(until * 1000)), until, str(int(until))):
+        found = Issued.until({}, written, "s3://b/t")
+        assert found.expiry == until
+        assert not found.is_due
+    for written in (None, 0, -1, True, "2030-01-01", "nan", float("inf"), 10**400, [], ""):
+        assert Issued.until({}, written, "s3://b/t").expiry is None
+
+
+def test_credentials_that_have_expired_by_the_clock_here_are_used_for_a_while() -> None:
+    found = Issued.until({}, (time.time() - 7200) * 1000, "s3://b/t")
+    assert not found.is_due  # asking for others would not help, and would be done for each file
+    assert found.is_valid
+    assert found.renewal is not None
 
 
 @pytest.fixture(scope="module")

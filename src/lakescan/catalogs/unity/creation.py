@@ -6,7 +6,7 @@ Until it is named, nobody sees it. A table that is given a location is an extern
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.catalog import UnityCatalog
-from lakescan.catalogs.unity.client import Refused, Unanswered, quoted_path
+from lakescan.catalogs.unity.client import Refused, quoted_path
 from lakescan.catalogs.unity.credentials import Issued, of_answer
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
@@ -34,9 +34,12 @@ from lakescan.errors import (
     InvalidOption,
     NoSuchNamespace,
     StorageError,
+    TableExists,
     UnsupportedFeature,
 )
 from lakescan.storage import Storage
+
+_NO_API = (404, 405, 501)  # statuses of a server that does not know the address
 
 
 @dataclass
@@ -84,7 +87,7 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
     try:
         answer = catalog.client.send("POST", path, {"name": names[2]})
     except Refused as error:
-        raise _failure(identifier, error) from error
+        raise _failure(catalog, identifier, error) from error
     uuid, folder = answer.text("table-id"), answer.text("location")
     if not uuid or not folder:
         raise CorruptMetadata(
@@ -143,30 +146,48 @@ def named(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> It
     body = _body(table, storage)
 
     def send() -> bool:
-        catalog.client.send("POST", path, body)
-        return True
+        """Whether the table was made; raises `StorageError` if no answer tells."""
+        try:
+            catalog.client.send("POST", path, body)
+        except Refused as error:
+            if not error.kind and error.status not in _NO_API:  # of anything in between
+                raise StorageError(str(error)) from error
+            if _named_table(catalog, identifier) != _key(table):
+                raise
+        return True  # also if the request came twice, or its first answer was lost
 
-    def look() -> bool:
+    def again() -> bool:
         try:
             return send()
         except Refused as error:
-            if error.status != 409:
-                raise StorageError(str(error)) from error
-            return _is_there(catalog, table)
+            if error.status == 409 and _named_table(catalog, identifier) is not None:
+                return False
+            raise StorageError(str(error)) from error  # the first request may be on its way
 
     try:
         send()
     except Refused as error:
-        raise _failure(identifier, error) from error
-    except Unanswered as error:
-        if not outcome_of(str(identifier), error, look, policy=LOOKS):
+        raise _failure(catalog, identifier, error) from error
+    except (CorruptMetadata, StorageError) as error:
+        if not outcome_of(str(identifier), error, again, policy=LOOKS):
             raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
 
 
-def _is_there(catalog: UnityCatalog, table: StagedTable | ExternalPlace) -> bool:
-    """Whether the table that has the name is this one."""
-    found = catalog.find(table.identifier)
-    return found.location == table.location and (isinstance(table, ExternalPlace) or found.uuid == table.uuid)
+def _named_table(catalog: UnityCatalog, identifier: Identifier) -> Hashable | None:
+    """The key of the table that has a name; None if there is none. Raises `StorageError`, `CorruptMetadata`."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return _key(catalog.find(identifier))
+    except NoSuchTableError:
+        return None
+    except UnsupportedFeature:  # a table of another kind
+        return str(identifier)
+
+
+def _key(table: UnityTable) -> Hashable:
+    """What tells a table from others of the same name; an external one has no id before it has a name."""
+    return table.uuid if isinstance(table, ManagedUnityTable) else table.location
 
 
 def _body(table: StagedTable | ExternalPlace, storage: Storage) -> dict[str, Any]:
@@ -191,12 +212,14 @@ def _body(table: StagedTable | ExternalPlace, storage: Storage) -> dict[str, Any
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _failure(identifier: Identifier, error: Refused) -> Exception:
+def _failure(catalog: UnityCatalog, identifier: Identifier, error: Refused) -> Exception:
     if error.status == 404 and error.kind in ("NoSuchSchemaException", "NoSuchCatalogException"):
         return _no_namespace(identifier)
     if error.status == 409:
-        return CreatedConcurrently(f"{identifier}: {error.message}")
-    if error.status in (404, 405, 501):
+        if _named_table(catalog, identifier) is not None:
+            return CreatedConcurrently(f"{identifier}: {error.message}")
+        return TableExists(f"{identifier}: {error.message}. There is no table of this name that you may see")
+    if error.status in _NO_API:
         return UnsupportedFeature(f"creating {identifier} on a server without the API delta/v1", "Update the server.")
     return StorageError(f"the catalog refuses the new table {identifier}: {error}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from lakescan.storage.locations import ALIASES, normal, split_location
 
 _MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
 _SHARE = 0.5  # of their lifetime: what is left of it when they are renewed, at most
+_UNCLEAR = 60.0  # seconds that credentials are used which expired, by the clock here, before they were issued
+_SECONDS = 100_000_000_000  # the least number that means milliseconds: March 1973; a smaller one means seconds
 # Names of the API of Delta tables, as those of FileIO.
 _NAMES = {
     "s3.access-key-id": "s3.access-key-id",
@@ -41,14 +44,16 @@ class Issued:
 
     @staticmethod
     def until(properties: Mapping[str, str], expiry_millis: Any, location: str) -> Issued:
-        """Properties that expire at a time in milliseconds since 1970."""
+        """Properties that expire at a time in milliseconds since 1970; never, for what is no such time."""
         of_location = _of_account(location) if "adls.sas-token" in properties else {}
-        if not isinstance(expiry_millis, int | float) or expiry_millis <= 0:
+        expiry, now = _seconds(expiry_millis), time.time()
+        if expiry is None:
             return Issued({**of_location, **properties})
-        expiry, now = expiry_millis / 1000, time.time()
+        if expiry <= now:  # when it is issued: the clocks differ, and to ask each time would not help
+            return Issued({**of_location, **properties}, now + _UNCLEAR, now + _UNCLEAR)
         if "gcs.oauth2.token" in properties:
-            of_location = {"gcs.oauth2.token-expires-at": str(int(expiry_millis))}
-        margin = min(_MARGIN, max(0.0, expiry - now) * _SHARE)
+            of_location = {"gcs.oauth2.token-expires-at": str(int(expiry * 1000))}
+        margin = min(_MARGIN, (expiry - now) * _SHARE)
         return Issued({**of_location, **properties}, expiry - margin, expiry)
 
     @property
@@ -101,6 +106,19 @@ def has_credentials(location: str) -> bool:
     """Whether files of a location are accessed with credentials."""
     scheme = split_location(location)[0]
     return ALIASES.get(scheme, scheme) != "file"
+
+
+def _seconds(millis: Any) -> float | None:
+    """A time in seconds since 1970; servers also give texts, and seconds. None for what is no time."""
+    if isinstance(millis, bool) or not isinstance(millis, int | float | str):
+        return None
+    try:
+        value = float(millis)
+    except (ValueError, OverflowError):
+        return None
+    if not 0 < value < math.inf:
+        return None
+    return value if value < _SECONDS else value / 1000
 
 
 def _of_account(location: str) -> dict[str, str]:

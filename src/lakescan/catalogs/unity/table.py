@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Self
@@ -22,6 +23,8 @@ Node = dict[str, Any]
 # How often a server that is busy is asked again; one that does not answer, for half a minute.
 _BUSY = RetryPolicy(attempts=12, first=0.2, ceiling=10)
 _LOST = RetryPolicy(attempts=10, first=0.1, ceiling=10)
+_ONCE = RetryPolicy(attempts=1, first=0)
+_LOCKED = "UpdateRequirementConflictException"  # or another table has the name
 _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 
 
@@ -130,40 +133,42 @@ class ManagedUnityTable(UnityTable):
         """Send the commit with what it changes of the metadata; see `ManagedTable.propose`."""
         body = self._request({"action": "add-commit", "commit": _node(commit)}, *updates_of(change))
         try:
-            return self._sent(body)
+            return self._sent(body, _BUSY)
         except Refused as error:
-            raise self._failure(error) from error
+            return self._refused(commit, body, error)
         except Unanswered as error:
             return self._looked_up(commit, body, error)
 
     def published(self, version: int) -> None:
         """Tell that all commits up to a version are published; raises `StorageError`."""
         try:
-            self._sent(self._request({"action": "set-latest-backfilled-version", "latest-published-version": version}))
+            action = {"action": "set-latest-backfilled-version", "latest-published-version": version}
+            self._sent(self._request(action), _BUSY)
         except Refused as error:
             raise StorageError(f"the catalog does not note published commits of {self.name}: {error}") from error
 
     def _request(self, *updates: Node) -> Node:
         return {"requirements": [{"type": "assert-table-uuid", "uuid": self.uuid}], "updates": list(updates)}
 
-    def _sent(self, body: Node) -> Ratified:
-        """Send an update; a server that is too busy, or has the table locked, is asked again.
+    def _sent(self, body: Node, policy: RetryPolicy) -> Ratified:
+        """Send an update; a server that is too busy, or has the table locked, is asked again by the policy.
 
-        Raises `Refused` and `Unanswered`.
+        Raises `Refused` if the server itself says so, `Unanswered` for what anything in between may have said.
         """
-        waits = _BUSY.waits()
+        waits = policy.waits()
         while True:
             try:
                 answer = self.client.send("POST", self._path, body)
             except Refused as error:
-                wait = next(waits, None)
-                if error.status == 503:  # by whatever is between here and the server: the request may have passed
-                    pause(error, 0)
-                    raise Unanswered(str(error)) from error
-                if wait is None or not self._is_busy(error):
-                    raise
-                pause(error, wait)
-                continue
+                if error.status != 503:
+                    wait = next(waits, None)
+                    if wait is not None and self._is_busy(error):
+                        pause(error, wait)
+                        continue
+                    if error.kind:
+                        raise
+                pause(error, 0)
+                raise Unanswered(str(error)) from error  # the request may have passed before
             try:
                 return self._read(answer)
             except (CorruptMetadata, CommitConflict, UnsupportedFeature) as error:  # but it was carried out
@@ -171,44 +176,60 @@ class ManagedUnityTable(UnityTable):
 
     def _is_busy(self, error: Refused) -> bool:
         """Whether to repeat a request that was refused. The server says so, too, of a table that is locked."""
-        if error.kind == "UpdateRequirementConflictException":
-            self.ratified()  # raises `CommitConflict` if the table is another one
+        if error.kind == _LOCKED:
+            with suppress(StorageError, CorruptMetadata, UnsupportedFeature):
+                self.ratified()  # raises `CommitConflict` if the table is another one
             return True
         return error.status == 429 and error.kind != "ResourceExhaustedException"
 
-    def _failure(self, error: Refused) -> Exception:
-        """Why a commit was provably not made."""
-        if error.status == 409 and error.kind != "UpdateRequirementConflictException":
-            return Taken(certain=True)
-        if error.kind == "ResourceExhaustedException":
-            return TooManyStaged(error.message)
-        return NotCreated(f"the catalog refuses a commit to {self.name}: {error}")
+    def _refused(self, commit: StagedCommit, body: Node, error: Refused) -> Ratified:
+        """The outcome of a proposal that the server refuses, which is no proof: the request may have come twice.
 
-    def _looked_up(self, commit: StagedCommit, body: Node, error: Unanswered) -> Ratified:
+        Raises `Taken`, `TooManyStaged`, `NotCreated` for a commit that is provably not made, `CommitStateUnknown`.
+        """
+        try:
+            made = self._ratified_as(commit)
+        except (StorageError, CorruptMetadata, UnsupportedFeature):
+            return self._looked_up(commit, body, error)
+        if made is not None:
+            return made
+        if error.kind == "ResourceExhaustedException":
+            raise TooManyStaged(error.message)
+        if error.status == 409 and error.kind != _LOCKED:  # a conflict with what? Another answer has to tell
+            return self._looked_up(commit, body, error)
+        raise NotCreated(f"the catalog refuses a commit to {self.name}: {error}")
+
+    def _looked_up(self, commit: StagedCommit, body: Node, error: Exception) -> Ratified:
         """The outcome of a proposal whose answer was lost. It is sent again: the catalog ratifies the same one once.
 
         Raises `Taken`, and `CommitStateUnknown`.
         """
 
-        def again() -> Ratified | Taken:
+        def again() -> Ratified:
             try:
-                return self._sent(body)
+                return self._sent(body, _ONCE)
             except Refused as refusal:
-                ratified = self.ratified()
-                own = {each.version: each.name for each in ratified.commits}.get(commit.version)
-                if own == commit.name:
-                    return ratified
-                if own is not None:
-                    return Taken(certain=True)
-                if ratified.latest >= commit.version:
-                    return Taken(certain=False)  # published, and forgotten by the catalog: its text tells whose it is
-                raise StorageError(str(refusal)) from refusal
+                if (made := self._ratified_as(commit)) is not None:
+                    return made
+                raise StorageError(str(refusal)) from refusal  # an earlier request may be on its way
 
         name = f"{self.name} (version {commit.version})"
-        found: Any = outcome_of(name, error, again, (CommitConflict,), _LOST)
-        if isinstance(found, Taken):
-            raise found
-        return found
+        return outcome_of(name, error, again, (CommitConflict, Taken), _LOST)
+
+    def _ratified_as(self, commit: StagedCommit) -> Ratified | None:
+        """What the catalog has, if this commit is among it; None if the version has none.
+
+        Raises `Taken`, and what `ratified` raises.
+        """
+        ratified = self.ratified()
+        name = {each.version: each.name for each in ratified.commits}.get(commit.version)
+        if name == commit.name:
+            return ratified
+        if name is not None:
+            raise Taken(certain=True)
+        if ratified.latest >= commit.version:
+            raise Taken(certain=False)  # published, and forgotten by the catalog: its text tells whose it is
+        return None
 
     def _read(self, answer: Answer) -> Ratified:
         """What is ratified, by the catalog's description of the table."""

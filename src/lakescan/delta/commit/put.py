@@ -15,6 +15,7 @@ ID = "txnId"  # member of commitInfo with the commit's own id, as in Delta on Sp
 # A store that asks for patience gets half a minute. Its client does not repeat requests itself: an error of the first
 # one, such as a denied permission, would not prove any more that nothing was created.
 PUTS = RetryPolicy(attempts=10, first=0.1, ceiling=10)
+_NOBODY, _OWN, _OTHER = "nobody's", "our own", "another writer's"
 
 
 def commit_file(location: str, version: int) -> str:
@@ -26,19 +27,34 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
     """Put the commit; False if another writer's commit has the version.
 
     After an error the same bytes are put again: they are the commit itself, whichever attempt arrives first. Raises
-    `CommitStateUnknown` if no attempt has an answer, and `StorageError` if the commit was provably not made.
+    `CommitStateUnknown` if no attempt has an answer, or a refused one cannot be looked up, and `NotCreated` if the
+    commit was provably not made.
     """
     file = commit_file(location, version)
 
     def look() -> bool | None:
         return True if put_if_absent(storage, file, data) else _is_own(storage, file, own_id)
 
+    name = f"{location} (version {version})"
     try:
         return bool(look())
-    except (NotCreated, UnsupportedFeature, MemoryError):
+    except NotCreated as error:
+        # a proxy may have answered for the store, which has the file by then
+        made = outcome_of(name, error, lambda: _whose(storage, file, own_id))
+        if made == _NOBODY:
+            raise
+        return made == _OWN
+    except (UnsupportedFeature, MemoryError):
         raise
     except Exception as error:
-        return outcome_of(f"{location} (version {version})", error, look, policy=PUTS)
+        return outcome_of(name, error, look, policy=PUTS)
+
+
+def _whose(storage: Storage, file: str, own_id: str) -> str:
+    """Whose a commit's file is."""
+    if storage.look_up([file])[0] is None:
+        return _NOBODY
+    return _OWN if _is_own(storage, file, own_id) else _OTHER
 
 
 def _is_own(storage: Storage, file: str, own_id: str) -> bool:
