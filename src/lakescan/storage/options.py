@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakescan.errors import InvalidOption, missing_dependency
-from lakescan.storage.settings import SETTINGS, settings_of
+from lakescan.storage.settings import SETTINGS, is_of_hadoop, settings_of
 
 # Settings and environment variables that put another address in the place of the cloud's own, the first that is set.
 _ENDPOINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -22,6 +22,7 @@ _ENDPOINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gcs": (("endpoint_override",), ("CLOUD_STORAGE_EMULATOR_ENDPOINT",)),
     "abfs": (("blob_storage_authority", "dfs_storage_authority"), ()),
 }
+_CONF = "conf."  # before the names of Hadoop's own settings
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class StorageOptions:
                 raise InvalidOption(f"{name!r} is not a valid name of a storage option: names are strings")
             if value is None:
                 continue
-            for setting, parsed in settings_of(name.removeprefix("spark.hadoop."), value, ignore_unknown):
+            if is_of_hadoop(name := name.removeprefix("spark.hadoop.")):
+                values["hdfs", _CONF + name] = str(value)
+                continue
+            for setting, parsed in settings_of(name, value, ignore_unknown):
                 if values.setdefault(setting.key, parsed) != parsed:
                     raise InvalidOption(
                         f"storage option {name!r} is set twice, under two names, with different values: keep one"
@@ -108,7 +112,10 @@ class StorageOptions:
 
     def hdfs(self) -> dict[str, Any]:
         """The arguments of pyarrow's `HadoopFileSystem`."""
-        return self._of("hdfs")
+        arguments = self._of("hdfs")
+        conf = {name.removeprefix(_CONF): value for (_, name), value in self.values.items() if name.startswith(_CONF)}
+        conf = {**conf, **arguments.get("extra_conf", {})}
+        return {**arguments, "extra_conf": conf} if conf else arguments
 
     @property
     def azure_account(self) -> str | None:

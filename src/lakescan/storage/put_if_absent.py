@@ -1,7 +1,7 @@
 """Create a file only if it does not exist yet, atomically: what a commit to a Delta log needs (protocol, "Delta Log").
 
-Locally by a hard link; on S3, GCS and Azure by a conditional put (obstore); on HDFS by its rename, which never replaces
-a file. A store that cannot do it is refused by name: two writers would replace each other's commits there.
+Locally by a hard link; on S3, GCS and Azure by a conditional put (obstore); on HDFS by Hadoop's rename, which never
+replaces a file. A store that cannot do it is refused by name: two writers would replace each other's commits there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from pyarrow import fs as pafs
 
 from lakescan.errors import StorageError, UnsupportedFeature, missing_dependency
-from lakescan.storage import Storage, join
+from lakescan.storage import Storage, hdfs, join
 from lakescan.storage.faults import storage_boundary, storage_error
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store
@@ -46,10 +46,10 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
     if scheme in _SCHEMES:
         return _put(storage, location, data, scheme, authority)
     filesystem, path = storage.resolve(location)
-    with storage_boundary("created", location):
+    with storage_boundary("created", location, passing=UnsupportedFeature):
         if isinstance(filesystem, pafs.LocalFileSystem):
             return _link(location, path, data)
-        return _rename(filesystem, path, data)
+        return _rename(storage, filesystem, authority, path, data)
 
 
 def _link(location: str, path: str, data: bytes) -> bool:
@@ -90,22 +90,23 @@ def _write(location: str, draft: str, data: bytes) -> None:
         raise NotCreated(str(storage_error("created", location, error))) from error
 
 
-def _rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:
-    """HDFS refuses to rename a file to a name that is taken."""
+def _rename(storage: Storage, filesystem: pafs.FileSystem, authority: str, path: str, data: bytes) -> bool:
+    """Write a hidden file beside the new one, and rename it, which Hadoop refuses if the name is taken."""
     folder, _, name = path.rpartition("/")
     filesystem.create_dir(folder, recursive=True)
     draft = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
-    with filesystem.open_output_stream(draft) as file:
-        file.write(data)
     try:
-        filesystem.move(draft, path)
-    except OSError:
+        with filesystem.open_output_stream(draft) as file:
+            file.write(data)
+        if hdfs.is_renamed(authority, storage.settings, draft, path):
+            return True
         if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
-            raise
-        with suppress(OSError):
-            filesystem.delete_file(draft)
+            raise OSError(errno.EIO, f"HDFS has not renamed {draft}, which tells why on the standard error")
         return False
-    return True
+    finally:
+        with suppress(OSError):
+            if filesystem.get_file_info(draft).type != pafs.FileType.NotFound:
+                filesystem.delete_file(draft)
 
 
 def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: str) -> bool:

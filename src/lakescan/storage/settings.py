@@ -189,6 +189,14 @@ _INSTEAD = {
 }
 
 
+_OF_HADOOP = ("dfs.", "hadoop.", "ipc.")
+
+
+def is_of_hadoop(name: str) -> bool:
+    """Whether a setting is one that Hadoop's own client takes as it is: name services, namenodes, security."""
+    return name.startswith(_OF_HADOOP)
+
+
 def _spellings() -> dict[str, list[Setting]]:
     settings: dict[str, list[Setting]] = {}
     for setting in SETTINGS:
