@@ -17,6 +17,7 @@ from pyarrow import fs as pafs
 from lakescan.errors import StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import Storage, hdfs, join
 from lakescan.storage.faults import storage_boundary, storage_error
+from lakescan.storage.filesystems import account_of
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store
 
@@ -115,11 +116,15 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
     options = storage.settings
-    if (endpoint := options.endpoint(scheme)) is not None and scheme != "s3":
-        raise UnsupportedFeature(
-            f"committing to {location} at the endpoint {endpoint}",
-            f"Conditional puts to {_SCHEMES[scheme]}:// locations go to the cloud's own endpoint alone.",
-        )
+    endpoint = options.endpoint(scheme)
+    config = options.delta_rs()
+    if scheme == "abfs" and endpoint is not None:
+        if (address := options.azure_endpoint(account_of(authority))) is None:
+            raise UnsupportedFeature(
+                f"committing to {location} at the endpoint {endpoint}",
+                "Conditional puts are sent to the account's blobs: set adls.blob-storage-authority, too.",
+            )
+        config["azure_storage_endpoint"] = address
     if storage.all_options.delta_rs().get("aws_s3_locking_provider") or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
@@ -138,7 +143,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         )
     root = f"{_SCHEMES[scheme]}://{authority}"
     with storage_boundary("created", location, passing=UnsupportedFeature):
-        store = object_store(root, tuple(sorted(options.delta_rs().items())))
+        store = object_store(root, tuple(sorted(config.items())))
         path = split_location(storage.relocated(location))[2].lstrip("/")
         if endpoint is not None:
             _probe(store, root, endpoint, path.rpartition("/")[0])

@@ -134,7 +134,7 @@ SETTINGS: tuple[Setting, ...] = (
     *_many(
         "gcs",
         ("anonymous", "google_skip_signature", (), boolean),
-        ("access_token", "", ("gcs.oauth2.token",)),
+        ("access_token", "google_bearer_token", ("gcs.oauth2.token",)),
         ("credential_token_expiration", "", ("gcs.oauth2.token-expires-at",), _timestamp),
         ("target_service_account", "", ()),
         ("project_id", "", ("gcs.project-id",)),
