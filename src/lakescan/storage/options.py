@@ -148,13 +148,14 @@ class StorageOptions:
             )
             if plain:
                 options["aws_allow_http"] = "true"
-        if (address := self.endpoint("gcs", environment)) is not None:
-            scheme = self.values.get(("gcs", "scheme")) or _scheme_of(address, "gcs", environment)
-            options["google_base_url"] = f"{scheme}://{address.rpartition('://')[2]}"
-            # without one, obstore asks the metadata service of Google for a token
-            options.setdefault("google_bearer_token", "anonymous")
-            options.pop("google_skip_signature", None)
         return options
+
+    def google_address(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The address of Google's storage that is not the cloud's own, with its scheme, or None."""
+        if (address := self.endpoint("gcs", environment)) is None:
+            return None
+        scheme = self.values.get(("gcs", "scheme")) or _scheme_of(address, "gcs", environment)
+        return f"{scheme}://{address.rpartition('://')[2]}"
 
     def azure_endpoint(self, account: str) -> str | None:
         """The address of an account's blobs that is not the cloud's own, or None."""

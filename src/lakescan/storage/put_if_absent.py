@@ -118,6 +118,10 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     options = storage.settings
     endpoint = options.endpoint(scheme)
     config = options.delta_rs()
+    if scheme == "gcs" and (address := options.google_address()) is not None:
+        config["google_base_url"] = address
+        config.setdefault("google_bearer_token", "anonymous")  # else obstore asks Google's metadata service for one
+        config.pop("google_skip_signature", None)
     if scheme == "abfs" and endpoint is not None:
         if (address := options.azure_endpoint(account_of(authority))) is None:
             raise UnsupportedFeature(
