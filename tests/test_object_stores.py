@@ -1,10 +1,9 @@
-"""Google's and Azure's storage, by emulators: a commit replaces no other one's there, and tables live in Azure's."""
+"""Google's and Azure's storage, by emulators: a commit replaces no other one's there, and Delta tables live in Azure's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -71,19 +70,3 @@ def test_a_delta_table_lives_there(store: Store) -> None:
     lakescan.table(path, storage_options=options).delete(where="id = 2")
     assert ids(path, options) == [3, 9]
     assert ids(path, options, version_as_of=0) == [1, 2, 3]
-
-
-def test_an_iceberg_table_lives_there(store: Store, tmp_path: Path) -> None:
-    where = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"{store[0]}/{tmp_path.name}"}
-    lake = lakescan.catalog({"name": "there", "type": "sql", **where, **store[1]})
-    lake.create_namespace("db")
-    table = lake.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
-    table.append(ROWS)
-    first = lake.load_table("db.t").scan().count()
-    lake.load_table("db.t").overwrite(pa.table({"id": [9], "part": ["a"]}), where="part = 'a'")
-    lake.load_table("db.t").delete(where="id = 2")
-    assert first == 3
-    assert sorted(lake.load_table("db.t").scan().to_arrow()["id"].to_pylist()) == [3, 9]
-    assert len(lake.load_table("db.t").remove_orphans(older_than="2100-01-01", dry_run=True)) == 0
-    lake.drop_table("db.t", purge=True)
-    assert [each for each in Storage(store[1]).walk(where["warehouse"]) if each.name.endswith(".parquet")] == []
