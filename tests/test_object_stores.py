@@ -1,4 +1,4 @@
-"""Google's and Azure's storage, by emulators: a commit replaces no other one's there, and Delta tables live in Azure's."""
+"""Google's and Azure's storage, by emulators: no commit replaces another one there; Delta tables live in Azure's."""
 
 from __future__ import annotations
 
