@@ -113,9 +113,7 @@ def test_every_endpoint_is_probed(settings, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "options"),
     [
-        ("gs://lake/f", {"gcs.service.host": "http://127.0.0.1:4443"}),
         ("abfss://lake@account.dfs.core.windows.net/f", {"adls.dfs-storage-authority": ".dfs.local"}),
-        ("abfss://lake@account.dfs.core.windows.net/f", {"adls.blob-storage-authority": "127.0.0.1:10000"}),
     ],
 )
 def test_an_endpoint_that_puts_would_not_reach_is_refused(location: str, options: dict[str, str]) -> None:

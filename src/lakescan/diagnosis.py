@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lakescan.common.html import grid
 from lakescan.errors import LakescanError
 from lakescan.storage import Storage
-from lakescan.storage.filesystems import HADOOP_ADVICE
+from lakescan.storage.hdfs import HADOOP_ADVICE, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -195,7 +195,8 @@ def _minor(text: str) -> str:
 
 
 def _hadoop_check() -> Check:
-    """Check the variables by which pyarrow's HDFS client locates Java and Hadoop."""
+    """Check the variables by which pyarrow's HDFS client locates Java and Hadoop, some of which are set for it."""
+    prepare()
     unset = [name for name in ("JAVA_HOME", "HADOOP_HOME", "CLASSPATH") if not os.environ.get(name)]
     status = f"{' and '.join(unset)} not set" if unset else "JAVA_HOME, HADOOP_HOME and CLASSPATH are set"
     return Check("Hadoop client", status, not unset, HADOOP_ADVICE if unset else "")

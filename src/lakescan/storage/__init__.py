@@ -274,6 +274,8 @@ class Storage:
         with storage_boundary("opened", location, self._missing(location, path)):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 check_regular(location, path)
+            elif isinstance(filesystem, pafs.HadoopFileSystem):
+                _check_there(filesystem, path)
             file = filesystem.open_input_file(path)
             if isinstance(filesystem, pafs.PyFileSystem):
                 file = pa.PythonFile(WholeFile(file, location), mode="r")
@@ -550,6 +552,12 @@ class Storage:
             f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
         )
+
+
+def _check_there(filesystem: pafs.FileSystem, path: str) -> None:
+    """Raise `FileNotFoundError`, which Hadoop's client would also write to the standard error at length."""
+    if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
+        raise FileNotFoundError(path)
 
 
 def _check_listed(location: str, actual: int, size: int | None) -> None:

@@ -11,6 +11,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Pattern in the client's message -> advice; the first match wins.
 _ADVICE: tuple[tuple[str, str], ...] = (
     (
+        r"HDFS connection failed",
+        "Check the namenode's host and port; for a name service, HADOOP_CONF_DIR must be the folder of the "
+        "core-site.xml and hdfs-site.xml that name its namenodes.",
+    ),
+    (
         r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist|ContainerNotFound",
         "There is no such bucket: check its name, the endpoint and the region.",
     ),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from lakescan.errors import InvalidOption, StorageError
+from lakescan.errors import InvalidOption
+from lakescan.storage import hdfs
 from lakescan.storage.options import StorageOptions
 
 CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
 _IO_THREADS = threading.Lock()
-_NO_CLIENT = re.compile(r"libjvm|libhdfs")
 
 
 def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
@@ -29,7 +28,7 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         case "abfs":
             return pafs.AzureFileSystem(**options.abfs(account_of(authority)))
         case "hdfs":
-            return _hdfs(authority, options)
+            return hdfs.connected(authority, options)
     raise InvalidOption(
         f"no filesystem for {scheme}:// locations: supported are file, s3, gs, abfs, hdfs; "
         "for a table that was copied, pass relocate={old_prefix: new_prefix}"
@@ -50,21 +49,3 @@ def _s3(arguments: dict[str, Any]) -> pafs.FileSystem:
 def account_of(authority: str) -> str:
     """The Azure account in an authority `container@account.host`."""
     return authority.rpartition("@")[2].partition(".")[0].lower()
-
-
-def _hdfs(authority: str, options: StorageOptions) -> pafs.FileSystem:
-    host, _, port = authority.partition(":")
-    arguments = options.hdfs()
-    default_host, default_port = arguments.pop("host", "default"), arguments.pop("port", 0)
-    try:
-        return pafs.HadoopFileSystem(host or default_host, int(port or default_port), **arguments)
-    except OSError as error:
-        if _NO_CLIENT.search(str(error)) is None:
-            raise
-        raise StorageError(f"hdfs://{authority} cannot be reached without a Hadoop client. {HADOOP_ADVICE}") from error
-
-
-HADOOP_ADVICE = (
-    "Install Java and Hadoop, set JAVA_HOME, HADOOP_HOME (libhdfs.so is in its lib/native) and "
-    "CLASSPATH=$(hadoop classpath --glob), and restart Python; or read a copy: relocate={old_prefix: new_prefix}."
-)

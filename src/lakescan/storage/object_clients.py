@@ -84,7 +84,10 @@ def _client(
     scheme, _, name = root.partition("://")
     known = {name: value for name, value in settings if name not in _OF_DELTALAKE}
     client: dict[str, Any] = {name: known.pop(name) for name in _CLIENT & known.keys()}
-    if known.pop("aws_allow_http", "false") == "true":
+    if known.pop("aws_allow_http", "false") == "true" and scheme == "s3":
+        client["allow_http"] = True
+    addresses = {"gs": "google_base_url", "abfss": "azure_storage_endpoint"}
+    if known.get(addresses.get(scheme, ""), "").startswith("http://"):
         client["allow_http"] = True
     if profile := known.pop("aws_profile", None):
         known |= {f"aws_{name}": value for name, value in _of_profile(profile).items()}

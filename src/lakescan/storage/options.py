@@ -10,18 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakescan.errors import InvalidOption, missing_dependency
-from lakescan.storage.settings import SETTINGS, settings_of
+from lakescan.storage.settings import SETTINGS, is_of_hadoop, settings_of
 
 # Settings and environment variables that put another address in the place of the cloud's own, the first that is set.
 _ENDPOINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "s3": (("endpoint_override",), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")),
-    "gcs": (("endpoint_override",), ("CLOUD_STORAGE_EMULATOR_ENDPOINT",)),
+    "gcs": (("endpoint_override",), ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST")),
     "abfs": (("blob_storage_authority", "dfs_storage_authority"), ()),
 }
+_CONF = "conf."  # before the names of Hadoop's own settings
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class StorageOptions:
                 raise InvalidOption(f"{name!r} is not a valid name of a storage option: names are strings")
             if value is None:
                 continue
-            for setting, parsed in settings_of(name.removeprefix("spark.hadoop."), value, ignore_unknown):
+            if is_of_hadoop(name := name.removeprefix("spark.hadoop.")):
+                values["hdfs", _CONF + name] = str(value)
+                continue
+            for setting, parsed in settings_of(name, value, ignore_unknown):
                 if values.setdefault(setting.key, parsed) != parsed:
                     raise InvalidOption(
                         f"storage option {name!r} is set twice, under two names, with different values: keep one"
@@ -96,11 +100,18 @@ class StorageOptions:
         set_by = (*(self.values.get((store, name)) for name in names), *map(environment.get, variables))
         return next((str(each) for each in set_by if each), None)
 
-    def gcs(self) -> dict[str, Any]:
+    def gcs(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
         arguments = {"retry_time_limit": timedelta(seconds=60), **self._of("gcs")}
-        scheme, separator, host = str(arguments.get("endpoint_override", "")).partition("://")
-        return {**arguments, "endpoint_override": host, "scheme": scheme} if separator else arguments
+        if "access_token" in arguments:  # Arrow wants to know when it expires, and does nothing then
+            arguments.setdefault("credential_token_expiration", datetime.now(UTC) + timedelta(days=1))
+        if (address := self.endpoint("gcs", environment)) is None:
+            return arguments
+        arguments["endpoint_override"] = address.rpartition("://")[2]
+        arguments.setdefault("scheme", _scheme_of(address, "gcs", environment))
+        if self.values.get(("gcs", "endpoint_override")) is None and "access_token" not in arguments:
+            arguments.setdefault("anonymous", True)  # as Google's own clients do at an emulator
+        return arguments
 
     def abfs(self, account: str) -> dict[str, Any]:
         """The arguments of pyarrow's `AzureFileSystem` for an account."""
@@ -108,7 +119,10 @@ class StorageOptions:
 
     def hdfs(self) -> dict[str, Any]:
         """The arguments of pyarrow's `HadoopFileSystem`."""
-        return self._of("hdfs")
+        arguments = self._of("hdfs")
+        conf = {name.removeprefix(_CONF): value for (_, name), value in self.values.items() if name.startswith(_CONF)}
+        conf = {**conf, **arguments.get("extra_conf", {})}
+        return {**arguments, "extra_conf": conf} if conf else arguments
 
     @property
     def azure_account(self) -> str | None:
@@ -135,6 +149,30 @@ class StorageOptions:
             if plain:
                 options["aws_allow_http"] = "true"
         return options
+
+    def google_address(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The address of Google's storage that is not the cloud's own, with its scheme, or None."""
+        if (address := self.endpoint("gcs", environment)) is None:
+            return None
+        scheme = self.values.get(("gcs", "scheme")) or _scheme_of(address, "gcs", environment)
+        return f"{scheme}://{address.rpartition('://')[2]}"
+
+    def azure_endpoint(self, account: str) -> str | None:
+        """The address of an account's blobs that is not the cloud's own, or None."""
+        authority = self.values.get(("abfs", "blob_storage_authority"))
+        if authority is None:
+            return None
+        scheme = self.values.get(("abfs", "blob_storage_scheme"), "https")
+        # as in Arrow: an authority with a dot before it comes after the account, another has accounts in its paths
+        return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
+
+
+def _scheme_of(address: str, store: str, environment: Mapping[str, str]) -> str:
+    """The scheme of an address; without one, an emulator's in the environment is http."""
+    scheme, separator, _ = address.partition("://")
+    if separator:
+        return scheme
+    return "http" if address in [environment.get(name) for name in _ENDPOINTS[store][1]] else "https"
 
 
 def _as_text(name: str, value: Any) -> str:

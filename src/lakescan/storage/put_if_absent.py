@@ -1,7 +1,7 @@
 """Create a file only if it does not exist yet, atomically: what a commit to a Delta log needs (protocol, "Delta Log").
 
-Locally by a hard link; on S3, GCS and Azure by a conditional put (obstore); on HDFS by its rename, which never replaces
-a file. A store that cannot do it is refused by name: two writers would replace each other's commits there.
+Locally by a hard link; on S3, GCS and Azure by a conditional put (obstore); on HDFS by Hadoop's rename, which never
+replaces a file. A store that cannot do it is refused by name: two writers would replace each other's commits there.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 from pyarrow import fs as pafs
 
 from lakescan.errors import StorageError, UnsupportedFeature, missing_dependency
-from lakescan.storage import Storage, join
+from lakescan.storage import Storage, hdfs, join
 from lakescan.storage.faults import storage_boundary, storage_error
+from lakescan.storage.filesystems import account_of
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store
 
@@ -46,10 +47,10 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
     if scheme in _SCHEMES:
         return _put(storage, location, data, scheme, authority)
     filesystem, path = storage.resolve(location)
-    with storage_boundary("created", location):
+    with storage_boundary("created", location, passing=UnsupportedFeature):
         if isinstance(filesystem, pafs.LocalFileSystem):
             return _link(location, path, data)
-        return _rename(filesystem, path, data)
+        return _rename(storage, filesystem, authority, path, data)
 
 
 def _link(location: str, path: str, data: bytes) -> bool:
@@ -90,22 +91,23 @@ def _write(location: str, draft: str, data: bytes) -> None:
         raise NotCreated(str(storage_error("created", location, error))) from error
 
 
-def _rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:
-    """HDFS refuses to rename a file to a name that is taken."""
+def _rename(storage: Storage, filesystem: pafs.FileSystem, authority: str, path: str, data: bytes) -> bool:
+    """Write a hidden file beside the new one, and rename it, which Hadoop refuses if the name is taken."""
     folder, _, name = path.rpartition("/")
     filesystem.create_dir(folder, recursive=True)
     draft = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
-    with filesystem.open_output_stream(draft) as file:
-        file.write(data)
     try:
-        filesystem.move(draft, path)
-    except OSError:
+        with filesystem.open_output_stream(draft) as file:
+            file.write(data)
+        if hdfs.is_renamed(authority, storage.settings, draft, path):
+            return True
         if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
-            raise
-        with suppress(OSError):
-            filesystem.delete_file(draft)
+            raise OSError(errno.EIO, f"HDFS has not renamed {draft}, which tells why on the standard error")
         return False
-    return True
+    finally:
+        with suppress(OSError):
+            if filesystem.get_file_info(draft).type != pafs.FileType.NotFound:
+                filesystem.delete_file(draft)
 
 
 def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: str) -> bool:
@@ -114,11 +116,19 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
     options = storage.settings
-    if (endpoint := options.endpoint(scheme)) is not None and scheme != "s3":
-        raise UnsupportedFeature(
-            f"committing to {location} at the endpoint {endpoint}",
-            f"Conditional puts to {_SCHEMES[scheme]}:// locations go to the cloud's own endpoint alone.",
-        )
+    endpoint = options.endpoint(scheme)
+    config = options.delta_rs()
+    if scheme == "gcs" and (address := options.google_address()) is not None:
+        config["google_base_url"] = address
+        config.setdefault("google_bearer_token", "anonymous")  # else obstore asks Google's metadata service for one
+        config.pop("google_skip_signature", None)
+    if scheme == "abfs" and endpoint is not None:
+        if (address := options.azure_endpoint(account_of(authority))) is None:
+            raise UnsupportedFeature(
+                f"committing to {location} at the endpoint {endpoint}",
+                "Conditional puts are sent to the account's blobs: set adls.blob-storage-authority, too.",
+            )
+        config["azure_storage_endpoint"] = address
     if storage.all_options.delta_rs().get("aws_s3_locking_provider") or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
@@ -137,7 +147,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         )
     root = f"{_SCHEMES[scheme]}://{authority}"
     with storage_boundary("created", location, passing=UnsupportedFeature):
-        store = object_store(root, tuple(sorted(options.delta_rs().items())))
+        store = object_store(root, tuple(sorted(config.items())))
         path = split_location(storage.relocated(location))[2].lstrip("/")
         if endpoint is not None:
             _probe(store, root, endpoint, path.rpartition("/")[0])

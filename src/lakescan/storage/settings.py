@@ -134,7 +134,7 @@ SETTINGS: tuple[Setting, ...] = (
     *_many(
         "gcs",
         ("anonymous", "google_skip_signature", (), boolean),
-        ("access_token", "", ("gcs.oauth2.token",)),
+        ("access_token", "google_bearer_token", ("gcs.oauth2.token",)),
         ("credential_token_expiration", "", ("gcs.oauth2.token-expires-at",), _timestamp),
         ("target_service_account", "", ()),
         ("project_id", "", ("gcs.project-id",)),
@@ -187,6 +187,14 @@ _INSTEAD = {
     "s3.signer": "Remote signing is not supported: set s3.access-key-id and s3.secret-access-key.",
     "fs.s3a.aws.credentials.provider": "Set keys, or s3.anonymous=true; otherwise those of the environment are used.",
 }
+
+
+_OF_HADOOP = ("dfs.", "hadoop.", "ipc.")
+
+
+def is_of_hadoop(name: str) -> bool:
+    """Whether a setting is one that Hadoop's own client takes as it is: name services, namenodes, security."""
+    return name.startswith(_OF_HADOOP)
 
 
 def _spellings() -> dict[str, list[Setting]]:

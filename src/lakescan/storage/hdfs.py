@@ -1,0 +1,151 @@
+"""HDFS by Hadoop's own client (libhdfs): connected, with what it needs from the environment, and renamed in.
+
+Arrow's `move` removes a file that has the new name. Hadoop's own rename, which Arrow does not offer, never does: it is
+called here, in the library that Arrow has loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from functools import lru_cache
+from glob import glob
+from typing import Any
+
+from pyarrow import fs as pafs
+
+from lakescan.errors import StorageError, UnsupportedFeature
+from lakescan.storage.options import StorageOptions
+
+HADOOP_ADVICE = (
+    "Install Java and Hadoop, set JAVA_HOME, HADOOP_HOME (libhdfs.so is in its lib/native) and "
+    "CLASSPATH=$(hadoop classpath --glob), and restart Python; or read a copy: relocate={old_prefix: new_prefix}."
+)
+_NO_CLIENT = re.compile(r"libjvm|libhdfs")
+_LIBRARY = {"darwin": "libhdfs.dylib", "win32": "hdfs.dll"}.get(sys.platform, "libhdfs.so")
+_LOCK = threading.Lock()
+_MOST_SECONDS = 60  # for Hadoop's script to tell its class path
+
+
+def connected(authority: str, options: StorageOptions) -> pafs.FileSystem:
+    """Arrow's filesystem of a namenode, or of a name service (`HADOOP_CONF_DIR` tells its namenodes).
+
+    Raises `StorageError` without a client, and what Arrow raises if it cannot connect.
+    """
+    host, port, arguments = _address(authority, options)
+    prepare()
+    try:
+        return pafs.HadoopFileSystem(host, port, **arguments)
+    except OSError as error:
+        if _NO_CLIENT.search(str(error)) is None:
+            raise
+        raise StorageError(f"hdfs://{authority} cannot be reached without a Hadoop client. {HADOOP_ADVICE}") from error
+
+
+def _address(authority: str, options: StorageOptions) -> tuple[str, int, dict[str, Any]]:
+    """The host or name service (`default`: that of Hadoop's configuration), its port (0: its own), and the rest."""
+    host, _, port = authority.partition(":")
+    arguments = options.hdfs()
+    default_host, default_port = arguments.pop("host", "default"), arguments.pop("port", 0)
+    return host or default_host, int(port or default_port), arguments
+
+
+def prepare() -> None:
+    """Set what Hadoop's client needs, as far as it is not set: it ends the process if it lacks a class.
+
+    Its JARs are those of `HADOOP_HOME`, or else those that come with Spark. The folder of its configuration,
+    `HADOOP_CONF_DIR`, is put before them. Nothing that is set is replaced.
+    """
+    with _LOCK:
+        if not os.environ.get("JAVA_HOME") and (java := shutil.which("java")) is not None:
+            os.environ["JAVA_HOME"] = os.path.dirname(os.path.dirname(os.path.realpath(java)))
+        known = os.environ.get("CLASSPATH", "")
+        if not known and (known := _jars()):
+            os.environ["CLASSPATH"] = known
+        folder = os.environ.get("HADOOP_CONF_DIR")
+        if folder and known and folder.rstrip("/") not in [each.rstrip("/") for each in known.split(os.pathsep)]:
+            os.environ["CLASSPATH"] = os.pathsep.join([folder, known])
+
+
+def _jars() -> str:
+    """The class path of Hadoop's client; empty if there is none."""
+    script = os.path.join(os.environ.get("HADOOP_HOME", ""), "bin", "hadoop")
+    if os.path.isabs(script) and os.access(script, os.X_OK):
+        try:
+            told = subprocess.run(
+                [script, "classpath", "--glob"], capture_output=True, text=True, timeout=_MOST_SECONDS, check=True
+            )
+            return told.stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            return ""
+    home = os.environ.get("SPARK_HOME")
+    if not home and (spark := importlib.util.find_spec("pyspark")) is not None and spark.origin:
+        home = os.path.dirname(spark.origin)
+    jars = sorted(glob(os.path.join(home, "jars", "*.jar"))) if home else []
+    has_client = any(os.path.basename(each).startswith("hadoop-client") for each in jars)
+    return os.pathsep.join(jars) if has_client else ""
+
+
+def is_renamed(authority: str, options: StorageOptions, old: str, new: str) -> bool:
+    """Rename a file to a name that no file has; False if it could not be, as if one has it.
+
+    Raises `UnsupportedFeature` if Hadoop's own client cannot be called, `StorageError` if it cannot connect.
+    """
+    host, port, arguments = _address(authority, options)
+    conf = tuple(sorted((arguments.get("extra_conf") or {}).items()))
+    client = _client()
+    with _LOCK:
+        at = _connection(host, port, arguments.get("user"), arguments.get("kerb_ticket"), conf)
+    return bool(client.hdfsRename(at, old.encode(), new.encode()) == 0)
+
+
+@lru_cache(maxsize=1)
+def _client() -> Any:
+    """The library that Arrow has loaded, found where Arrow looks for it."""
+    home = os.environ.get("HADOOP_HOME")
+    folders = [os.environ.get("ARROW_LIBHDFS_DIR"), os.path.join(home, "lib", "native") if home else None, ""]
+    failed = ""
+    for path in [os.path.join(each, _LIBRARY) for each in folders if each is not None]:
+        try:
+            client = ctypes.CDLL(path)
+            client.hdfsNewBuilder.restype = client.hdfsBuilderConnect.restype = ctypes.c_void_p
+            client.hdfsRename.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+        except (OSError, AttributeError) as error:
+            failed = failed or str(error)
+            continue
+        return client
+    raise UnsupportedFeature(
+        "committing to Delta tables in HDFS without Hadoop's own rename",
+        f"Arrow's replaces files, so concurrent commits could replace each other; and {_LIBRARY} cannot be called: "
+        f"{failed}. {HADOOP_ADVICE}",
+    )
+
+
+@lru_cache(maxsize=32)
+def _connection(
+    host: str, port: int, user: str | None, ticket: str | None, conf: tuple[tuple[str, str], ...]
+) -> ctypes.c_void_p:
+    """A connection of this process, which stays: Java shares and closes it with others of the same address."""
+    client = _client()
+    builder = ctypes.c_void_p(client.hdfsNewBuilder())
+    kept = [text.encode() for text in (host, user or "", ticket or "")]  # until it is connected
+    client.hdfsBuilderSetNameNode(builder, ctypes.c_char_p(kept[0]))
+    if port:
+        client.hdfsBuilderSetNameNodePort(builder, ctypes.c_uint16(port))
+    if user:
+        client.hdfsBuilderSetUserName(builder, ctypes.c_char_p(kept[1]))
+    if ticket:
+        client.hdfsBuilderSetKerbTicketCachePath(builder, ctypes.c_char_p(kept[2]))
+    pairs = [(name.encode(), value.encode()) for name, value in conf]
+    for name, value in pairs:
+        client.hdfsBuilderConfSetStr(builder, ctypes.c_char_p(name), ctypes.c_char_p(value))
+    found = client.hdfsBuilderConnect(builder)
+    if not found:
+        raise StorageError(f"hdfs://{host} cannot be connected to by Hadoop's own client. {HADOOP_ADVICE}")
+    return ctypes.c_void_p(found)

@@ -1,0 +1,87 @@
+"""A small HDFS of two namenodes behind one name, and Python processes that use it by Hadoop's client."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from tests.support.stores import STORES, needed
+
+_SOURCE = Path(__file__).parent / "HighAvailability.java"
+_SPARK_JARS = Path(pyspark.__file__).parent / "jars"
+_SECONDS = 300  # at most, for a process
+
+
+@dataclass
+class HighlyAvailable:
+    """The cluster; `root` is the location of its name service, `conf` the folder of its clients' configuration."""
+
+    process: subprocess.Popen[str]
+    conf: Path
+    root: str = "hdfs://lake"
+
+    def fail_over(self, to: str) -> None:
+        """Let the namenode `one` or `two` be the active one."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"to {to}\n")
+        self.process.stdin.flush()
+        _await(self.process, "done")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process has to set, and no more."""
+        kept = {name: value for name, value in os.environ.items() if name not in ("CLASSPATH", "JAVA_HOME")}
+        home = self.conf / "home"
+        (home / "lib" / "native").mkdir(parents=True, exist_ok=True)
+        if not (link := home / "lib" / "native" / "libhdfs.so").exists():
+            link.symlink_to(STORES / "native" / "libhdfs.so")
+        return {**kept, "HADOOP_HOME": str(home), "HADOOP_CONF_DIR": str(self.conf)}
+
+    def run(self, body: Callable[[str], None], folder: str, environment: dict[str, str] | None = None) -> str:
+        """Run a function of a folder in a process of its own; what it has written to the standard error."""
+        source = textwrap.dedent(inspect.getsource(body))
+        text = f"from __future__ import annotations\n{source}\n{body.__name__}({f'{self.root}/{folder}'!r})\n"
+        command = [sys.executable, "-c", text]
+        done = subprocess.run(
+            command, env=environment or self.environment, capture_output=True, text=True, timeout=_SECONDS
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stderr
+
+
+def _await(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(word):
+            return
+    raise AssertionError(f"the cluster ended with {process.wait()}")
+
+
+@contextmanager
+def highly_available(folder: Path) -> Iterator[HighlyAvailable]:
+    """The cluster, with its files in a folder."""
+    needed(STORES / "native" / "libhdfs.so", STORES / "jars", "java")
+    jars = [*STORES.glob("jars/*.jar")]
+    for name in ("slf4j-api", "log4j-", "jcl-over", "commons-"):
+        jars += _SPARK_JARS.glob(f"{name}*.jar")
+    (folder / "conf").mkdir()
+    command = ["java", "-cp", os.pathsep.join(map(str, jars)), str(_SOURCE), str(folder / "conf")]
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder
+        )
+    try:
+        _await(process, "ready")
+        yield HighlyAvailable(process, folder / "conf")
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,144 @@
+"""HDFS: a name service of two namenodes, by Hadoop's own client; each test runs in a process with a JVM of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.storage import hdfs
+from lakescan.storage.options import StorageOptions
+from tests.support.hdfs import HighlyAvailable, highly_available
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HighlyAvailable]:
+    with highly_available(tmp_path_factory.mktemp("hdfs")) as found:
+        yield found
+
+
+def creates_once(folder: str) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from lakescan.storage import Storage
+    from lakescan.storage.put_if_absent import put_if_absent
+
+    storage = Storage()
+    assert put_if_absent(storage, f"{folder}/f", b"first") is True
+    assert put_if_absent(storage, f"{folder}/f", b"second") is False
+    assert storage.read(f"{folder}/f") == b"first"
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda n: put_if_absent(storage, f"{folder}/raced", b"%d" % n), range(16)))
+    assert done.count(True) == 1
+    assert storage.read(f"{folder}/raced") == b"%d" % done.index(True)
+    assert sorted(each.name for each in storage.walk(folder)) == ["f", "raced"]
+
+
+@pytest.mark.slow
+def test_a_file_is_created_once(cluster: HighlyAvailable) -> None:
+    """Arrow's own renames replace a file: two writers would replace each other's commits."""
+    cluster.run(creates_once, "once")
+
+
+def lives(folder: str) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import pyarrow as pa
+
+    import lakescan
+
+    rows = pa.table({"id": [1, 2, 3], "part": ["a", "b", "c d"]})
+    lakescan.save(rows, folder, format="delta", partition_by=["part"])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: lakescan.table(folder).append(pa.table({"id": [n], "part": ["n"]})), range(10, 18)))
+    table = lakescan.table(folder)
+    assert table.scan().count() == 11
+    table.overwrite(pa.table({"id": [9], "part": ["a"]}), where="part = 'a' OR part = 'n'")
+    table = lakescan.table(folder)
+    table.delete(where="id = 2")
+    assert sorted(lakescan.table(folder).scan().to_arrow()["id"].to_pylist()) == [3, 9]
+    assert lakescan.table(folder, version_as_of=0).scan().count() == 3
+
+
+@pytest.mark.slow
+def test_a_delta_table_is_written_by_several_at_once_and_read(cluster: HighlyAvailable) -> None:
+    assert "FileNotFoundException" not in cluster.run(lives, "lives")
+
+
+def goes_on(folder: str) -> None:
+    import os
+
+    import pyarrow as pa
+
+    import lakescan
+
+    lakescan.save(pa.table({"id": [os.getpid()]}), folder, format="delta", mode="append")
+    print(lakescan.table(folder).scan().count())
+
+
+@pytest.mark.slow
+def test_the_other_namenode_goes_on(cluster: HighlyAvailable) -> None:
+    cluster.run(goes_on, "failed-over")
+    cluster.fail_over("two")
+    cluster.run(goes_on, "failed-over")
+    cluster.fail_over("one")
+    cluster.run(goes_on, "failed-over")
+
+
+def is_named_by_options(folder: str) -> None:
+    import os
+    import xml.etree.ElementTree as ElementTree
+
+    from lakescan.storage import Storage
+
+    options = {
+        str(each.findtext("name")): str(each.findtext("value"))
+        for each in ElementTree.parse(os.environ["CONF"]).iter("property")
+    }
+    options.pop("fs.defaultFS")
+    assert not Storage(options).exists(f"{folder}/nothing")
+
+
+@pytest.mark.slow
+def test_a_name_service_may_stand_in_the_options(cluster: HighlyAvailable) -> None:
+    conf = str(cluster.conf / "hdfs-site.xml")
+    environment = {name: value for name, value in cluster.environment.items() if name != "HADOOP_CONF_DIR"}
+    cluster.run(is_named_by_options, "x", {**environment, "CONF": conf})
+
+
+def says_what_to_check(folder: str) -> None:
+    import pytest
+
+    import lakescan
+
+    with pytest.raises(lakescan.StorageError, match="HADOOP_CONF_DIR"):
+        lakescan.table("hdfs://nobody/t")
+
+
+@pytest.mark.slow
+def test_a_name_service_that_nobody_knows_is_told(cluster: HighlyAvailable) -> None:
+    cluster.run(says_what_to_check, "x")
+
+
+def test_without_hadoops_own_rename_nothing_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hdfs, "_LIBRARY", "no-such-library.so")
+    hdfs._client.cache_clear()
+    with pytest.raises(UnsupportedFeature, match="concurrent commits could replace each other"):
+        hdfs.is_renamed("lake", StorageOptions.of({}), "/a", "/b")
+
+
+def test_hadoops_client_finds_the_jars_of_spark_and_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CLASSPATH", "HADOOP_HOME", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/some-hadoop")
+    hdfs.prepare()
+    hdfs.prepare()
+    found = os.environ["CLASSPATH"].split(os.pathsep)
+    assert found[0] == "/etc/some-hadoop"
+    assert found.count("/etc/some-hadoop") == 1
+    assert any("hadoop-client" in each for each in found)
+    monkeypatch.setenv("CLASSPATH", "/mine.jar")
+    hdfs.prepare()
+    assert os.environ["CLASSPATH"] == f"/etc/some-hadoop{os.pathsep}/mine.jar"
