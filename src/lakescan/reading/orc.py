@@ -106,7 +106,7 @@ def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
     if int(pa.__version__.partition(".")[0]) < 25 and any("timestamp" in str(kind) for kind in schema.types):
         raise UnsupportedFeature(
             f"timestamps in ORC files with pyarrow {pa.__version__}",
-            f"It reads those of {shown(path)} before 1677-09-21 or after 2262-04-11 wrong. Install pyarrow 25 or later.",
+            f"It misreads those of {shown(path)} before 1677-09-21 or after 2262-04-11. Install pyarrow 25 or later.",
         )
 
 
