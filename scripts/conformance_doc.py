@@ -1,20 +1,23 @@
 r"""Write `docs/conformance.md`, what engines read of the corpus: `python scripts/conformance_doc.py`.
 
-It runs all of them, each table in a process of its own, some minutes. The corpus is that of the tests
-(`LAKESCAN_CORPUS`). DuckDB's extensions may be in another environment:
+It runs all of them, some minutes. The corpus is that of the tests (`LAKESCAN_CORPUS`). Tables that name absolute places
+are found there only with `--place`, which links them (on a machine where that may be done) and removes the links.
+DuckDB's extensions may be in another environment:
 
     python -m venv duck && duck/bin/pip install pyarrow pytz duckdb==1.5.5 \
         duckdb-extension-delta==1.5.5 duckdb-extension-iceberg==1.5.5 duckdb-extension-avro==1.5.5
-    python scripts/conformance_doc.py --python duckdb=duck/bin/python
+    python scripts/conformance_doc.py --place --python duckdb=duck/bin/python
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ sys.path.insert(0, str(ROOT))
 from tests.conftest import corpus_folder  # noqa: E402
 from tests.corpus.cases import Case, all_cases  # noqa: E402
 
+import lakescan  # noqa: E402
+from lakescan.conformance.child import told  # noqa: E402
 from lakescan.conformance.engines import ENGINES, Job, Limits, ask_many  # noqa: E402
 from lakescan.conformance.report import TableConformance, compared, markdown  # noqa: E402
 from lakescan.conformance.tables import job_of  # noqa: E402
@@ -39,40 +44,87 @@ that a crash is a finding like others. Rows are compared as bags, under the colu
 (numbers of other widths, times of other units, maps as lists of structs are the same values); more than `--rows` rows
 are only counted. `same` means the rows that lakescan reads: it says that two engines agree, not who is right.
 
-Below is the corpus: tables that other projects publish as test data. It is no part of this repository
-(`LAKESCAN_CORPUS` names its folder). The rows that the JVM implementations read are known for most, and the tests
-compare lakescan's with them (`tests/corpus`). Other engines are asked as they come, without options; those of Iceberg
-open the newest metadata file. Tables of Impala name absolute paths of its own cluster: lakescan relocates them, other
-engines fail on them, and that says nothing about their readers.
+Below is the corpus: tables that other projects publish as test data, where engines are compared with what is known of
+the rows, too. It is no part of this repository (`LAKESCAN_CORPUS` names its folder).
 
-**Errors of Iceberg tables are not yet judged.** These tables were moved: lakescan relocates them, others get links in
-the places that relative paths name. DuckDB, with `allow_moved_paths` and a metadata file, looks for most files where
-they are not ("Cannot open file"): that is how it is asked here, not what it can read; its column for Iceberg says
-nothing.
-Polars' panics may come of the same, or of being asked in a fork of a process; they were not tried otherwise.
+**How engines are asked.** Each in the best way that we know it to have, without tuning, from its newest release whose
+extensions can be installed from a package index:
+
+| engine | Delta | Iceberg |
+|---|---|---|
+| lakescan | `lakescan.table(folder)` | `lakescan.table(metadata file, relocate=...)` |
+| deltalake | `QueryBuilder` over `DeltaTable(folder)` | |
+| pyiceberg | | `StaticTable.from_metadata(metadata file).scan()` |
+| Polars | `scan_delta(folder)` | `scan_iceberg(metadata file)`, then with `reader_override="pyiceberg"` |
+| DuckDB | `delta_scan(folder)` | `iceberg_scan(metadata file)`, then of the folder, with `allow_moved_paths` |
+
+The Iceberg tables of the corpus were moved from where they were written. lakescan relocates them; for the others, links
+lead from the places that the metadata names to the tables. Names of a cluster (`hdfs://...`) cannot be linked: what
+fails at one, or misses position deletes that name their data files so, is counted as `moved` below, and says nothing
+about the reader; in the table of tables it is still an `error`, or `other rows`.
 
 This page is made by `scripts/conformance_doc.py`, which runs the engines.
 """
+_JUDGED = """## Against what is known
+
+Known are the rows that the JVM implementations read (the files they wrote them to are compared by their values), or,
+where these fail, the number of rows by the specification. `right` are the same values, or the same number where no more
+is known (also for variants, which have more than one encoding). `wrong` are other rows, without an error. Tables of the
+last two columns are damaged, or of versions that a reader must not read: to refuse them is right.
+"""
+_CLUSTER = re.compile(r"hdfs|libjvm", re.I)  # libjvm: what clients of HDFS load
+_VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "moved", "not installed", "refused", "read")
 
 
-def page(interpreters: dict[str, str], limits: Limits, only: tuple[str, ...] = ()) -> str:
+def page(interpreters: dict[str, str], limits: Limits, only: tuple[str, ...] = (), *, place: bool = False) -> str:
     """The page, from running all engines on all cases."""
     every = all_cases()
     cases = [case for case in every if not only or case.id.startswith(only)]
     if not cases:
         raise SystemExit("no corpus: set LAKESCAN_CORPUS to its folder")
     jobs = [job_of(case.location, case.relocate, {}) for case in cases]
-    with ThreadPoolExecutor(2) as pool:
+    with _placed(jobs) if place else nullcontext(), ThreadPoolExecutor(2) as pool:
         of_engines = dict(
             zip(ENGINES, pool.map(lambda e: _answers(e, jobs, interpreters, limits), ENGINES), strict=True)
         )
     found = []
+    verdicts: Counter[tuple[str, str, str]] = Counter()
     for number, (case, job) in enumerate(zip(cases, jobs, strict=True)):
         answers = {engine: of[number] for engine, of in of_engines.items() if number in of}
         found.append(compared(case.id, job, answers))
-    part = f"Asked were {len(cases)} of the corpus's {len(every)} tables, on {datetime.now(UTC):%Y-%m-%d}.\n"
-    text = "\n".join([_HEAD, part, *_references(cases, found), *_parts(found)]).rstrip() + "\n"
-    return text.replace(str(corpus_folder()), "CORPUS")
+        known = _known(case, answers["lakescan"], limits)
+        for reading in found[-1].readings:
+            verdict = _verdict(answers[reading.engine], known, reading.outcome)
+            if verdict == "wrong" and reading.engine != "lakescan" and _deletes_name_a_cluster(case, found[-1]):
+                verdict = "moved"
+            verdicts[case.format, reading.engine, verdict] += 1
+            if verdict in ("wrong", "read"):
+                print(f"{case.name}: {reading.engine}: {verdict}: {answers[reading.engine]['rows']} rows, {known}")
+    part = f"Asked were {len(cases)} of the corpus's {len(every)} tables, on {datetime.now(UTC):%Y-%m-%d}"
+    part += f", with lakescan {lakescan.__version__} on Python {sys.version_info.major}.{sys.version_info.minor}.\n"
+    text = "\n".join([_HEAD, part, _JUDGED, *_judged(verdicts), *_parts(found)]).rstrip() + "\n"
+    folder = corpus_folder() or Path()
+    return text.replace(str(folder), "CORPUS").replace(str(folder.resolve()), "CORPUS")
+
+
+@contextmanager
+def _placed(jobs: list[Job]) -> Iterator[None]:
+    """Links at the absolute places that tables name, for engines that cannot relocate; what is there is left alone."""
+    made: list[Path] = []
+    try:
+        for old, new in sorted((pair for job in jobs for pair in job.relocate.items()), key=lambda p: len(p[0])):
+            link = Path(old)
+            if not old.startswith("/") or link.exists() or not Path(new).is_dir():
+                continue
+            for folder in reversed([each for each in link.parents if not each.exists()]):
+                folder.mkdir()
+                made.append(folder)
+            link.symlink_to(new, target_is_directory=True)
+            made.append(link)
+        yield
+    finally:
+        for each in reversed(made):
+            each.unlink() if each.is_symlink() else each.rmdir()
 
 
 def _answers(engine: str, jobs: list[Job], interpreters: dict[str, str], limits: Limits) -> dict[int, dict[str, Any]]:
@@ -82,22 +134,49 @@ def _answers(engine: str, jobs: list[Job], interpreters: dict[str, str], limits:
     return dict(zip(numbers, found, strict=True))
 
 
-def _references(cases: list[Case], found: list[TableConformance]) -> Iterator[str]:
-    """How many of lakescan's counts are those of the reference: of each table that has one."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for case, each in zip(cases, found, strict=True):
-        if case.row_count is not None:
-            what = "same" if each.own.rows == case.row_count else "other"
-        else:
-            what = "refused" if each.own.rows is None and case.error is not None else "no reference"
-        counts[case.format, what] += 1
-    yield "## Against the references\n"
-    yield "Tables by what is known of their rows: from the JVM implementation, or judged by the specification.\n"
-    yield "| format | row count as known | another | refused, as it must be | nothing known |\n|---|---|---|---|---|"
-    for kind in ("delta", "iceberg"):
-        told = " | ".join(str(counts[kind, what]) for what in ("same", "other", "refused", "no reference"))
-        yield f"| {kind} | {told} |"
-    yield ""
+def _known(case: Case, own: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """What is known of a table's rows: `rows` and `digest`, or `rows` alone; nothing where refusing is right.
+
+    Where lakescan's rows are spelled otherwise than the reference's (variants, which the corpus tests compare decoded),
+    all engines are judged by the number of rows.
+    """
+    if case.row_count is None:
+        return {}
+    expected = case.expected
+    if expected is None:
+        return {"rows": case.row_count}
+    known = told(expected.to_reader(), limits.rows)
+    return {"rows": known["rows"]} | ({"digest": known["digest"]} if own.get("digest") == known["digest"] else {})
+
+
+def _verdict(answer: Mapping[str, Any], known: Mapping[str, Any], outcome: str) -> str:
+    if "error" in answer:
+        if outcome == "crash" or "version" not in answer:
+            return outcome
+        if not known:
+            return "refused"
+        return "moved" if _CLUSTER.search(str(answer.get("words", ""))) else outcome
+    if not known:
+        return "read"
+    digest = known.get("digest")
+    same = answer["rows"] == known["rows"] and (digest is None or answer["digest"] in (None, digest))
+    return "right" if same else "wrong"
+
+
+def _deletes_name_a_cluster(case: Case, found: TableConformance) -> bool:
+    """Whether position deletes may name data files by URLs, where manifests have their paths: Impala wrote such."""
+    return "position deletes" in found.deletes and any("://" in old for old in case.relocate)
+
+
+def _judged(verdicts: Mapping[tuple[str, str, str], int]) -> Iterator[str]:
+    for kind in sorted({kind for kind, _, _ in verdicts}):
+        of = [name for name in ENGINES if kind in ENGINES[name]]
+        shown = [v for v in _VERDICTS if v in _VERDICTS[:5] or any(verdicts.get((kind, e, v)) for e in of)]
+        yield f"| {kind} | {' | '.join(shown)} |"
+        yield "|" + "---|" * (len(shown) + 1)
+        for engine in of:
+            yield f"| {engine} | {' | '.join(str(verdicts.get((kind, engine, v), 0)) for v in shown)} |"
+        yield ""
 
 
 def _parts(found: list[TableConformance]) -> Iterator[str]:
@@ -111,5 +190,7 @@ if __name__ == "__main__":
     parser.add_argument("--python", action="append", default=[], help="the Python of an engine, name=path")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--only", action="append", default=[], help="cases whose names begin so")
+    parser.add_argument("--place", action="store_true", help="link tables at the absolute places that they name")
     given = parser.parse_args()
-    PAGE.write_text(page(dict(each.split("=", 1) for each in given.python), Limits(given.seconds), tuple(given.only)))
+    engines = dict(each.split("=", 1) for each in given.python)
+    PAGE.write_text(page(engines, Limits(given.seconds), tuple(given.only), place=given.place))

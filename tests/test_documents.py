@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from lakescan.errors import DOCUMENTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,3 +34,28 @@ def test_every_module_path_is_one_of_the_source_or_the_tests(page: Path) -> None
 def test_every_make_target_is_in_the_makefile(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z0-9.-]+)", page.read_text())) <= targets
+
+
+def _texts(source: str) -> Iterator[str]:
+    """The texts of a module, with docstrings (`help()` shows them) but that of the module, which developers read."""
+    tree = ast.parse(source)
+    own = ast.get_docstring(tree, clean=False)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != own:
+            yield node.value
+
+
+def test_no_message_sends_who_installed_the_wheel_to_a_file_of_the_repository() -> None:
+    named = re.compile(
+        rf"(?<![\w/.-])(docs|{'|'.join(FOLDERS)})/\w+|\b(README|CONTRIBUTING|CHANGELOG)\.md|\bmake \w+-\w+"
+    )
+    assert named.search("docs/sql.md lists them")
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    found = {f"{path.name}: {text[:80]}" for path in sources for text in _texts(path.read_text()) if named.search(text)}
+    assert found == set()
+
+
+def test_messages_lead_to_the_documents_that_the_package_names() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Documentation"] == DOCUMENTS
+    assert (ROOT / "docs" / "sql.md").exists()

@@ -160,6 +160,11 @@ def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.M
         (OSError("AWS Error NETWORK_CONNECTION: curlCode: 35, SSL connect error"), "http://"),
         (OSError("AWS Error ACCESS_DENIED during HeadObject operation: No response body."), "credentials"),
         (OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload operation"), "no such bucket"),
+        (
+            # As obstore says it, whose own words have "retry_timeout" in them.
+            OSError("Error performing PUT http://169.254.169.254/latest/api/token in 1 ms, retry_timeout: 180s"),
+            "No credentials were found",
+        ),
         (OSError("AWS Error UNKNOWN (HTTP status code 301)"), "region"),
         (OSError(28, "No space left on device"), "disk is full"),
         (PermissionError(13, "Permission denied"), "permission"),

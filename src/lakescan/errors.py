@@ -8,6 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# Where messages lead: whoever installed the wheel has no `docs` folder. It is the project's URL for its documents.
+DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
+
 
 class LakescanError(Exception):
     """Base class of all errors that lakescan raises deliberately."""

@@ -288,7 +288,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Args:
             rows: Arrow (a table, a batch, a reader), pandas, Polars, DuckDB, or a Spark data frame. Columns are matched
                 by name. Types are widened where no value changes.
-            options: Write options, such as `merge_schema` or `target_file_size_bytes`; `docs/options.md` lists them.
+            options: Write options, such as `merge_schema` or `target_file_size_bytes`; the page Options of the
+                documents lists them.
 
         Returns:
             How many files, rows and bytes were written.
@@ -981,7 +982,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
                 (`startingVersion`, `starting-strategy`, ...), else the beginning.
             wait: Wait for new commits until the stream is closed. Without, it ends with the current state.
             where: Only rows that match.
-            options: Stream options; `docs/options.md` lists them.
+            options: Stream options; the page Options of the documents lists them.
 
         Returns:
             An iterator of record batches.

@@ -47,7 +47,7 @@ def table(
         key_manager: The keys of encrypted files: an object, or its name as `package.module:attribute`. By default that
             of the catalog, its property `key-manager`.
         options: Read options for every scan of the table (`version_as_of`, `snapshot_id`, `split_size`, ...);
-            `docs/options.md` lists them.
+            the page Options of the documents lists them.
 
     Returns:
         The open table.

@@ -27,7 +27,8 @@ def scan(
     Args:
         source: A folder, a URI, an Iceberg metadata file, or `catalog.namespace.table`; see `lakescan.table`.
         storage_options: Settings of the filesystem; see `lakescan.table`.
-        options: Read options by the ecosystem's names (`version_as_of`, `branch`, ...); `docs/options.md` lists them.
+        options: Read options by the ecosystem's names (`version_as_of`, `branch`, ...); the page Options of the
+            documents lists them.
 
     Raises:
         MissingDependency: Polars is not installed.

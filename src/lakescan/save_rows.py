@@ -44,7 +44,7 @@ def save(
         storage_options: Settings of the filesystem.
         partition_by: How a new table is partitioned: columns, and Iceberg's transforms (`days(ts)`, `bucket(16, id)`).
         properties: The properties of a new table, such as `{"format-version": "3"}`.
-        options: Write options; `docs/options.md` lists them.
+        options: Write options; the page Options of the documents lists them.
 
     Returns:
         How many files, rows and bytes were written.

@@ -163,7 +163,7 @@ class Scan:
         return Scan(self.spec.limit(rows))
 
     def options(self, **options: Unpack[ScanKeywords]) -> Scan:
-        """Set options by the ecosystem's names; `docs/options.md` lists them.
+        """Set options by the ecosystem's names; the page Options of the documents lists them.
 
         Args:
             options: `split_size="64m"`, or `**{"split-size": "64m"}`.

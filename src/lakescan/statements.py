@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakescan import engines
 from lakescan.dml.explain import explain_statement
 from lakescan.dml.run import run_statement
-from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
+from lakescan.errors import DOCUMENTS, InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.query.lazy import columns_of, query
 from lakescan.query.namespace import current_namespace, use
 from lakescan.query.statement import Arguments, Kind, statement_of, with_named_parameters
@@ -49,7 +49,7 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
     Returns:
         A lazy `Query` for SELECT, and for statements with rows (SHOW, DESCRIBE, CALL); a table that was created or
         renamed; an `AlterResult` for other ALTER TABLE; a `WriteResult` for INSERT, a `ChangeResult` for other changes
-        of rows; None for other statements. `docs/sql.md` lists all statements.
+        of rows; None for other statements. The page SQL of the documents lists them all.
 
     Raises:
         InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB refuses it.
@@ -124,7 +124,7 @@ def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
             raise InvalidStatement("the text has no statement")
         raise UnsupportedFeature(
             f"the statement {' '.join(text.split())[:60]!r}",
-            f"docs/sql.md lists the statements that run.{nearest_statement(text)}",
+            f"{DOCUMENTS}/sql.md lists the statements that run.{nearest_statement(text)}",
         )
     within = current_namespace()
     found = run(statement, Context(text, within, lambda query_text: query(query_text, args, frames, within), frames))

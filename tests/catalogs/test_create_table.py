@@ -116,7 +116,7 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("ANALYZE TABLE local.db.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "docs/sql.md lists"),
+        ("ANALYZE TABLE local.db.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "/docs/sql.md lists"),
         ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
         ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
         ("CREATE TABLE local.db.t (id INT) OPTIONS (a 'b')", lakescan.UnsupportedFeature, "Use TBLPROPERTIES"),

@@ -223,3 +223,28 @@ def test_bars_in_words_do_not_break_the_markdown(tmp_path: Path, orders: str) ->
     assert "`a\\|b`" in markdown([found])
     assert "a \\| b" in markdown([found])
     assert as_record(found)["engines"]["duckdb"]["detail"] == "ValueError: a | b"
+
+
+def test_an_engine_is_asked_in_each_way_that_it_has() -> None:
+    def fails(words: str) -> Any:
+        def way() -> Any:
+            raise OSError(words)
+
+        return way
+
+    found = child.first_answer(fails("Cannot open file"), lambda: ROWS.to_reader())
+    assert found.read_all() == ROWS
+    with pytest.raises(OSError, match="ORC is not supported"):
+        child.first_answer(fails("Cannot open file"), fails("ORC is not supported"))
+    with pytest.raises(OSError, match="first"):
+        child.first_answer(fails("first"), fails("No such file"))
+
+
+def test_what_fails_in_a_fork_is_asked_again_in_a_process_of_its_own(orders: str, tmp_path: Path) -> None:
+    job = job_of(orders, {}, {})
+    python = interpreter(
+        tmp_path,
+        """case "$*" in *--many*) cat > /dev/null; echo '{"error": "Crash", "words": "SIGSEGV"}';;
+        *) cat > /dev/null; echo '{"rows": 3, "columns": ["id"], "digest": "1"}';; esac""",
+    )
+    assert [each.get("rows") for each in ask_many("polars", [job], LIMITS, python)] == [3]

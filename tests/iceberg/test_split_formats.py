@@ -104,5 +104,21 @@ def test_orc_timestamps_that_arrow_does_not_hold_are_no_damage(tmp_path: Path) -
     rows = pa.table([[1, 2], ["a", "b"], at], schema=pa.schema(fields))
     location = write_table(tmp_path / "t", FIELDS, [rows], file_format="orc")
     assert lakescan.table(location).scan().select("n").to_arrow()["n"].to_pylist() == [1, 2]
-    with pytest.raises(lakescan.UnsupportedFeature, match=r"after 2262-04-11 in ORC files.*0\.orc"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"(?s)timestamps.* in ORC files.*0\.orc"):
+        lakescan.table(location).scan().to_arrow()
+
+
+def test_orc_timestamps_are_refused_where_arrow_would_wrap_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = pa.array([0], pa.timestamp("us", "UTC"))
+    fields = [
+        pa.field(f["name"], t, metadata={"PARQUET:field_id": str(f["id"])})
+        for f, t in zip(FIELDS, (pa.int64(), pa.string(), at.type), strict=True)
+    ]
+    rows = pa.table([[1], ["a"], at], schema=pa.schema(fields))
+    location = write_table(tmp_path / "t", FIELDS, [rows], file_format="orc")
+    monkeypatch.setattr(pa, "__version__", "24.0.0")
+    assert lakescan.table(location).scan().select("n").to_arrow()["n"].to_pylist() == [1]
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"with pyarrow 24\.0\.0.*Install pyarrow 25"):
         lakescan.table(location).scan().to_arrow()

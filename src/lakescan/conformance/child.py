@@ -48,6 +48,7 @@ _LOADED = {
     "pyiceberg": ("pyiceberg.table", "pyiceberg.io.pyarrow"),
     "polars": ("polars", "deltalake", "pyiceberg.table", "pyiceberg.io.pyarrow"),
 }
+_NOT_THERE = re.compile(r"[Cc]annot open file|[Nn]o such file|[Nn]ot a directory")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -67,15 +68,21 @@ def main() -> None:
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     try:
-        answer["version"] = importlib.metadata.version(job["engine"])
+        answer["version"] = _version(job["engine"])
         if job["engine"] == "lakescan":
             answer |= _facts(job)
-        answer |= _told(READERS[job["engine"]](job), job["rows"])
+        answer |= told(READERS[job["engine"]](job), job["rows"])
     except BaseException as error:
         # A panic of an engine in Rust is a BaseException: it is an answer, too.
         answer |= {"error": type(error).__name__, "words": " ".join(str(error).split())[:2000]}
         answer["feature"] = getattr(error, "feature", None)
     return answer
+
+
+def _version(engine: str) -> str:
+    """The version that runs: an environment may have the metadata of another checkout of lakescan."""
+    version = importlib.metadata.version(engine)
+    return importlib.import_module("lakescan").__version__ if engine == "lakescan" else version
 
 
 def forked(job: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def forked(job: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
+def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
     """The number of rows, and the digests of at most that many: of whole rows, and of each column, in any order."""
     names = sorted(batches.schema.names)
     rows, whole, columns = 0, 0, dict.fromkeys(names, 0)
@@ -251,9 +258,15 @@ def _polars(job: dict[str, Any]) -> pa.RecordBatchReader:
     import polars
 
     if job["format"] == "delta":
-        frame = polars.scan_delta(job["location"], storage_options=job["storage_options"] or None)
-    else:
-        frame = polars.scan_iceberg(job["metadata"])
+        return _rows(polars.scan_delta(job["location"], storage_options=job["storage_options"] or None))
+    # Its own reader, and the other that it offers.
+    return first_answer(
+        lambda: _rows(polars.scan_iceberg(job["metadata"])),
+        lambda: _rows(polars.scan_iceberg(job["metadata"], reader_override="pyiceberg")),
+    )
+
+
+def _rows(frame: Any) -> pa.RecordBatchReader:
     return frame.collect().to_arrow().to_reader()
 
 
@@ -264,12 +277,35 @@ def _duckdb(job: dict[str, Any]) -> pa.RecordBatchReader:
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     for name in ("avro", "iceberg") if job["format"] == "iceberg" else ("delta",):
         connection.execute(f"LOAD '{_extension(name, duckdb.__version__)}'")
-    text = "SELECT * FROM delta_scan(?)"
-    place = job["location"]
-    if job["format"] == "iceberg":
-        text, place = "SELECT * FROM iceberg_scan(?, allow_moved_paths = true)", job["metadata"]
-    # All rows at once: a reader would need the connection to stay.
-    return connection.execute(text, [place]).to_arrow_table().to_reader()
+
+    def rows(text: str, *values: str) -> pa.RecordBatchReader:
+        # All rows at once: a reader would need the connection to stay.
+        return connection.execute(text, list(values)).to_arrow_table().to_reader()
+
+    if job["format"] == "delta":
+        return rows("SELECT * FROM delta_scan(?)", job["location"])
+    # By its metadata file, whose paths lead to the others; and as a table that was moved: by its folder and version.
+    folder, _, file = job["metadata"].rpartition("/metadata/")
+    moved = "allow_moved_paths = true, version = ?, version_name_format = '%s%s.metadata.json'"
+    codec = "gzip" if file.endswith(".gz.metadata.json") else "none"
+    version = file.removesuffix(".metadata.json").removesuffix(".gz")
+    return first_answer(
+        lambda: rows("SELECT * FROM iceberg_scan(?)", job["metadata"]),
+        lambda: rows(
+            f"SELECT * FROM iceberg_scan(?, {moved}, metadata_compression_codec = '{codec}')", folder, version
+        ),
+    )
+
+
+def first_answer(*ways: Callable[[], pa.RecordBatchReader]) -> pa.RecordBatchReader:
+    """What the first way gives that gives rows; else the first error that is not of a file which is not there."""
+    errors = []
+    for way in ways:
+        try:
+            return way()
+        except BaseException as error:  # a panic of Rust, too
+            errors.append(error)
+    raise next((each for each in errors if not _NOT_THERE.search(str(each))), errors[0])
 
 
 def _extension(name: str, version: str) -> str:

@@ -85,6 +85,8 @@ def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -
 def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str | None = None) -> list[dict[str, Any]]:
     """What an engine answers to many jobs: forks of one process that has loaded the engine, an answer each.
 
+    An engine with threads may not survive a fork: what gave no rows is asked once more, in a process of its own.
+
     Raises:
         CalledProcessError: The process that forks ended early.
     """
@@ -101,7 +103,11 @@ def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str 
         run = subprocess.run(
             command, input=text, stdout=subprocess.PIPE, text=True, check=True, env=_environment(interpreter)
         )
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    return [
+        ask(engine, job, limits, interpreter) if "error" in answer else answer
+        for job, answer in zip(jobs, answers, strict=True)
+    ]
 
 
 def _asked(engine: str, job: Job, limits: Limits) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from lakescan.conformance.engines import ENGINES, Job, Limits, ask
 
 _UNSUPPORTED = re.compile(
-    r"un-?supported|not\s+(yet\s+)?(supported|implemented)|NotImplemented|unknown table features?", re.I
+    r"un-?supported|not\s+(yet\s+)?(support|implemented)|NotImplemented|unknown table features?", re.I
 )
 _NO_EXTENSION = re.compile(r"[Ee]xtension \S+ not found|Failed to download extension|Extension \S+ .*is not installed")
 _ABSENT = ("PackageNotFoundError", "ModuleNotFoundError", "ImportError")

@@ -1,4 +1,4 @@
-"""Conversion of an Arrow schema to table columns; `docs/types.md` has the whole list of types."""
+"""Conversion of an Arrow schema to table columns; the page Column types of the documents lists them all."""
 
 from __future__ import annotations
 

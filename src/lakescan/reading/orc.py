@@ -92,12 +92,22 @@ class OrcData:
             with _far_timestamps(self.path):
                 rows = self.file.read_stripe(stripe, columns=None if dotted or not paths else paths)
             rows = rows.select([rows.schema.get_field_index(field.name) for field in fields])
+            _refuse_wrapped(self.path, rows.schema)
             if not dotted:
                 return rows
             arrays = [only_read(column, field) for column, field in zip(rows.columns, fields, strict=True)]
             return batch_of(
                 arrays, pa.schema([(f.name, a.type) for f, a in zip(fields, arrays, strict=True)]), rows.num_rows
             )
+
+
+def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
+    """Before version 25, Arrow wraps timestamps that nanoseconds do not hold, silently: other times are no answer."""
+    if int(pa.__version__.partition(".")[0]) < 25 and any("timestamp" in str(kind) for kind in schema.types):
+        raise UnsupportedFeature(
+            f"timestamps in ORC files with pyarrow {pa.__version__}",
+            f"It misreads those of {shown(path)} before 1677-09-21 or after 2262-04-11. Install pyarrow 25 or later.",
+        )
 
 
 @contextmanager

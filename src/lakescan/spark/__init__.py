@@ -204,7 +204,7 @@ def save_as_table(
             nothing. 'overwrite' replaces the rows in one commit, and keeps columns, partitions and properties; with
             `partitionBy` it replaces the table.
         partitionBy: How a new table is partitioned: columns, and Iceberg's transforms.
-        options: Write options; `docs/options.md` lists them.
+        options: Write options; the page Options of the documents lists them.
 
     Returns:
         How many files, rows and bytes were written.

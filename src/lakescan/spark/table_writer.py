@@ -71,7 +71,7 @@ class TableWriter:
         """An option of the write.
 
         Args:
-            key: Its name; `docs/options.md` lists them.
+            key: Its name; the page Options of the documents lists them.
             value: Its value; None leaves it out.
 
         Example:

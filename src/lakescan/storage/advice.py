@@ -16,6 +16,12 @@ _ADVICE: tuple[tuple[str, str], ...] = (
         "core-site.xml and hdfs-site.xml that name its namenodes.",
     ),
     (
+        # Where clients look last: the service of a cloud's own machines. On others it is not there.
+        r"169\.254\.169\.254|latest/api/token|metadata\.google\.internal",
+        "No credentials were found but at the machine's own metadata service: set access_key_id and secret_access_key "
+        "(storage_options), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the store's own.",
+    ),
+    (
         r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist|ContainerNotFound",
         "There is no such bucket: check its name, the endpoint and the region.",
     ),

@@ -2,7 +2,7 @@
 
 By default a table that was opened in a remote store leads to no local file, and no table leads to a host that hands out
 the credentials of a machine. With `allowed-locations`, only what the reader has named is reached. A location that
-`relocate` moves is the reader's own choice, as far as it stays below the new prefix. docs/security.md says why.
+`relocate` moves is the reader's own choice, as far as it stays below the new prefix. The page Security says why.
 """
 
 from __future__ import annotations
