@@ -258,8 +258,8 @@ def translated(identifier: Identifier) -> Iterator[None]:
         if (unknown := unknown_type(error)) is not None:
             raise UnsupportedFeature(
                 f"the type {unknown}, which a column of {identifier} has",
-                "pyiceberg, through which catalogs are asked and changed, does not know it. Such a table is read by its "
-                "location, in SQL catalogs also by its name, and is not changed here.",
+                "pyiceberg, through which catalogs are asked and changed, does not know it. Such a table is read by "
+                "its location, in SQL catalogs also by its name, and is not changed here.",
             ) from error
         if (why := unreadable(error)) is not None:
             raise CorruptMetadata(
