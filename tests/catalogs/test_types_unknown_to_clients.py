@@ -19,7 +19,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     catalog.create_namespace("db")
     made = catalog.create_table("db.t", "id BIGINT", properties={"format-version": "3"})
     made.append(pa.table({"id": [1, 2]}))
-    newest = max((Path(made.location) / "metadata").glob("*.metadata.json"))
+    newest = max(tmp_path.rglob("*.metadata.json"), key=lambda file: file.name)
     metadata = json.loads(newest.read_text())
     for schema in metadata["schemas"]:
         schema["fields"].append({"id": 9, "name": "v", "required": False, "type": request.param})
