@@ -94,7 +94,16 @@ def test_a_condition_on_an_unknown_column_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["nosuch(a) = 1", "items = array()", "a = b or regexp_like(s, 'x')", "current_user = a"]
+    "text",
+    [
+        "nosuch(a) = 1",
+        "items = array()",
+        "a = b or regexp_like(s, 'x')",
+        "current_user = a",
+        "cast(a as array<decimal(5, 2)>) is null",
+        "cast(a as map<int, string>) is null",
+        "cast(a as struct<x: int>) is null",
+    ],
 )
 def test_what_is_not_evaluated_in_process_is_refused_when_it_is_bound(text: str) -> None:
     with pytest.raises((UnsupportedFeature, NoSuchColumn)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,3 +150,31 @@ def test_bounds_of_char_hold_for_padded_texts_with_any_characters(tmp_path: Path
         assert sorted(found) == sorted(each for each in texts if compare(each, text.ljust(3))), text
         found = lakescan.sql(f"SELECT c FROM x WHERE c {op} '{text}'", x=table).to_arrow()["c"].to_pylist()
         assert sorted(found) == sorted(each for each in texts if compare(each, text.ljust(3))), text
+
+
+def test_chars_within_columns_are_read_with_their_padding_and_compared_with_it(tmp_path: Path) -> None:
+    """As in Spark: only columns of CHAR(n) are compared without regard to the padding."""
+    member = {"name": "c", "type": "string", "nullable": True, "metadata": {}}
+    texts = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
+    columns = {
+        "s": {"type": "struct", "fields": [member]},
+        "l": {"type": "array", "elementType": "string", "containsNull": True},
+        "m": texts,
+    }
+    made = table_of(tmp_path, columns, {})  # files have the texts as they are
+    made.append(pa.table({"s": [{"c": "n"}], "l": [["n"]], "m": pa.array([[("k", "n")]], pa.map_("string", "string"))}))
+    log = tmp_path / "_delta_log" / f"{0:020d}.json"
+    commit = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in commit:
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            kinds = ["struct<c:char(3)>", "array<char(2)>", "map<char(2),char(3)>"]
+            for column, kind in zip(schema["fields"], kinds, strict=True):
+                column["metadata"] = char(kind)
+            action["metaData"]["schemaString"] = json.dumps(schema)
+    log.write_text("\n".join(map(json.dumps, commit)))
+    (tmp_path / "_delta_log" / f"{0:020d}.crc").unlink(missing_ok=True)
+    table = lakescan.table(tmp_path)
+    assert table.to_arrow().to_pylist() == [{"s": {"c": "n  "}, "l": ["n "], "m": [("k ", "n  ")]}]
+    counts = {text: table.scan().where(text).count() for text in ("s.c = 'n'", "s.c = 'n  '", "s.c > 'n'", "s.c < 'n'")}
+    assert counts == {"s.c = 'n'": 0, "s.c = 'n  '": 1, "s.c > 'n'": 1, "s.c < 'n'": 0}

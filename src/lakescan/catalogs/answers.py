@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
@@ -11,6 +12,7 @@ from typing import Any
 from lakescan.errors import CorruptMetadata
 
 _MOST = 3  # faults that a message names
+_UNKNOWN_TYPE = re.compile(r"Unsupported field type: '([^']+)'|Could not parse (.+?) into a Geo")
 _PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
 
 
@@ -39,6 +41,12 @@ def unreadable(error: BaseException) -> str | None:
     if isinstance(error, UnicodeDecodeError):
         return "it is not text in UTF-8"
     return f"it is damaged: {error}" if isinstance(error, zlib.error | EOFError) else None
+
+
+def unknown_type(error: BaseException) -> str | None:
+    """The type of a column that pyiceberg does not know, if that is what it could not read; else None."""
+    match = _UNKNOWN_TYPE.search(unreadable(error) or "")
+    return None if match is None else match[1] or match[2]
 
 
 def _raised_in(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.catalogs.answers import unreadable
+from lakescan.catalogs.answers import unknown_type, unreadable
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
@@ -123,6 +123,12 @@ def find(identifier: Identifier) -> FoundTable:
             if location is None:
                 raise NoSuchTableError(str(error)) from error
             return FoundTable("delta", location, of_storage(catalog.properties), allowed_locations=allowed)
+        except Exception as error:
+            location = stored_location(catalog, identifier) if unknown_type(error) else None
+            if location is None:
+                raise
+            properties, manager = of_storage(catalog.properties), key_manager_name(identifier.catalog)
+            return FoundTable("iceberg", location, properties, manager, allowed_locations=allowed)
         if not table.metadata_location:
             raise CorruptMetadata(f"catalog {identifier.catalog!r} says no 'metadata-location' of {identifier}")
     return FoundTable(
@@ -134,6 +140,27 @@ def find(identifier: Identifier) -> FoundTable:
         ServerPlanning.of(catalog, table),
         allowed_locations=allowed,
     )
+
+
+def stored_location(catalog: Any, identifier: Identifier) -> str | None:
+    """The location of a table's metadata file as a SQL catalog stores it; None for catalogs of other types.
+
+    For tables that pyiceberg cannot open, since it does not know the type of a column.
+    """
+    if "SqlCatalog" not in {each.__name__ for each in type(catalog).__mro__}:
+        return None
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    with Session(catalog.engine) as session:
+        namespace = ".".join(identifier.namespace)
+        found = select(IcebergTables.metadata_location).where(
+            IcebergTables.catalog_name == catalog.name,
+            IcebergTables.table_namespace == namespace,
+            IcebergTables.table_name == identifier.name,
+        )
+        return session.scalar(found)
 
 
 def find_view(identifier: Identifier) -> StoredView | None:
@@ -244,6 +271,12 @@ def _translated(identifier: Identifier) -> Iterator[None]:
             f"catalog {identifier.catalog!r} refers to a file of {identifier} that does not exist: {told(error)}"
         ) from error
     except Exception as error:
+        if (unknown := unknown_type(error)) is not None:
+            raise UnsupportedFeature(
+                f"the type {unknown}, which a column of {identifier} has",
+                "pyiceberg, through which catalogs are asked and changed, does not know it. Such a table is read by "
+                "its location, in SQL catalogs also by its name, and is not changed here.",
+            ) from error
         if (why := unreadable(error)) is not None:
             raise CorruptMetadata(
                 f"what catalog {identifier.catalog!r} has for {identifier} cannot be read: {why}"

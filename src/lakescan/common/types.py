@@ -137,7 +137,9 @@ class Field:
     - `physical_name`: the name in data files (Delta column mapping), else `name`.
     - `default`: value of the column in files written before it existed (Iceberg's `initial-default`), in Python.
     - `write_default`: value that writers store for rows without the column.
-    - `pad`: length in characters to which readers pad strings with spaces (Delta's CHAR(n)); 0 for none.
+    - `pad`: length in characters to which readers pad strings with spaces (Delta's CHAR(n)); 0 for none. Comparisons
+      ignore this padding.
+    - `inner_pad`: the same of a CHAR(n) within a struct, list or map; Spark's comparisons see this padding.
     """
 
     id: int
@@ -149,10 +151,16 @@ class Field:
     physical_name: str = ""
     write_default: Any = None
     pad: int = 0
+    inner_pad: int = 0
 
     def __post_init__(self) -> None:
         if not self.physical_name:
             object.__setattr__(self, "physical_name", self.name)
+
+    @property
+    def width(self) -> int:
+        """The length to which readers pad strings, wherever the field is; 0 for none."""
+        return self.pad or self.inner_pad
 
     def arrow(self) -> pa.Field:
         """The Arrow field: name, type and nullability; the id as `PARQUET:field_id`, the doc as `comment`."""

@@ -225,7 +225,7 @@ def _missing(source: Source, rows: int) -> pa.Array:
 
 def _column(array: pa.Array, source: Source, encoded: bool) -> pa.Array:
     kind = array.type
-    is_encoded = encoded and pa.types.is_dictionary(kind) and not source.target.pad
+    is_encoded = encoded and pa.types.is_dictionary(kind) and not source.target.width
     return array if is_encoded and kind.value_type == source.target.type.arrow() else _convert(array, source)
 
 
@@ -239,7 +239,7 @@ def _convert(array: pa.Array, source: Source) -> pa.Array:
         return _convert_list(array, source, kind)
     if isinstance(kind, t.MapOf):
         return _convert_map(array, source, kind)
-    return padded(cast_leaf(array, kind, source.target.name), source.target.pad)
+    return padded(cast_leaf(array, kind, source.target.name), source.target.width)
 
 
 def _convert_struct(array: pa.StructArray, source: Source, kind: t.Struct) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
@@ -29,6 +30,8 @@ _SIMPLE: dict[str, t.Type] = {
     "variant": t.VARIANT,
 }
 _CHAR = re.compile(r"char\((\d{1,9})\)")
+_INNER_CHAR = re.compile(r"[<:,]char\(", re.IGNORECASE)
+_LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,3})\s*,\s*(-?\d{1,3})\s*\)")
 _MOST_DIGITS = 38
 _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))?")
@@ -95,7 +98,7 @@ class _SchemaReader:
         return t.Field(
             id=self._id(metadata, inner) if self._mapped else next(self._fresh),
             name=node["name"],
-            type=self._type(node["type"], inner, depth + 1),
+            type=_with_lengths(self._type(node["type"], inner, depth + 1), metadata.get(_LENGTHS)),
             required=not nullable,
             doc=doc if isinstance(doc, str) else None,
             physical_name=self._physical_name(metadata, inner) if self._mapped else "",
@@ -170,6 +173,43 @@ def _named(name: str) -> t.Type:
 
 def _char_length(metadata: dict[str, Any]) -> int:
     """The length of a CHAR(n) column, which the schema stores as string; 0 for other columns."""
-    raw = metadata.get("__CHAR_VARCHAR_TYPE_STRING")
+    raw = metadata.get(_LENGTHS)
     match = _CHAR.fullmatch(raw) if isinstance(raw, str) else None
     return 0 if match is None else int(match[1])
+
+
+def _with_lengths(kind: t.Type, text: Any) -> t.Type:
+    """A column's type, with the lengths of CHAR(n) within a struct, list or map, which its metadata keeps as text.
+
+    A text that is not the type, as writers leave it that change a member alone, says no length.
+    """
+    if not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+        return kind
+    if not isinstance(text, str) or _INNER_CHAR.search(text) is None:
+        return kind
+    from lakescan.delta.write.char_types import text_lengths  # readers of other tables need no writers' modules
+
+    try:
+        return _padded(kind, text_lengths(text, kind, ""))
+    except CorruptMetadata:
+        return kind
+
+
+def _padded(kind: t.Type, lengths: Any) -> t.Type:
+    def inner(field: t.Field, length: Any) -> t.Field:
+        if length is None:
+            return field
+        if field.type == t.STRING:
+            return replace(field, inner_pad=length.length if length.is_padded else 0)
+        return replace(field, type=_padded(field.type, length))
+
+    if lengths is None:
+        return kind
+    match kind:
+        case t.Struct():
+            return t.Struct(tuple(map(inner, kind.fields, lengths.children)))
+        case t.ListOf():
+            return t.ListOf(inner(kind.element, lengths.children[0]))
+        case t.MapOf():
+            return t.MapOf(*map(inner, (kind.key, kind.value), lengths.children))
+    return kind

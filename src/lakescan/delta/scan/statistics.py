@@ -76,10 +76,10 @@ class FileStats:
     def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
         lower = self._bound(("minValues", *path), field.type, upper=False)
         upper = self._bound(("maxValues", *path), field.type, upper=True)
-        if field.pad and upper is not None:
-            upper = padded_bound(upper, field.pad, upper=True)
+        if field.width and upper is not None:
+            upper = padded_bound(upper, field.width, upper=True)
         nulls = self._pick(("nullCount", *path), pa.int64())
-        exact = self._tight if field.type in _EXACT and not field.pad else None
+        exact = self._tight if field.type in _EXACT and not field.width else None
         return ColumnStats(lower, upper, nulls, None, counts, exact)
 
     @cached_property

@@ -246,7 +246,10 @@ class Translator:
 
 def type_of(node: Any) -> t.Type:
     """Return the type that sqlglot's type node names; raises `UnsupportedFeature`."""
-    name, parameters = node.this.name, [int(each.name) for each in node.expressions]
+    texts = [each.name for each in node.expressions]  # of ARRAY, MAP and STRUCT: types and members
+    if not all(each.isdecimal() for each in texts):
+        raise unsupported(f"the type {node.sql(dialect='spark')}")
+    name, parameters = node.this.name, [int(each) for each in texts]
     if name == "DECIMAL" and len(parameters) <= 2:
         precision, scale = (*parameters, *(10, 0)[len(parameters) :])
         if 0 <= scale <= precision <= MOST_DIGITS:

@@ -148,5 +148,6 @@ def human_value(value: Any, field: PartitionField) -> str:
         case bytes():
             return base64.b64encode(value).decode()
         case datetime() | date():
-            return value.isoformat()
+            text, dot, fraction = value.isoformat().partition(".")  # Java writes no zeros at the end of a fraction
+            return text + (dot + fraction.rstrip("0")).rstrip(".")
     return str(value)

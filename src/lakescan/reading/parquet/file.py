@@ -304,7 +304,7 @@ def _bound(
     try:
         values = bounds(statistics, side, physical_type, source.type)
         found = None if values is None else cast_leaf(values, target.type, target.name)
-        return padded_bound(found, target.pad, upper=side == "upper") if target.pad and found is not None else found
+        return padded_bound(found, target.width, upper=side == "upper") if target.width and found is not None else found
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
         return None
 

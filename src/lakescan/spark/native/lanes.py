@@ -123,7 +123,7 @@ def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Fiel
 def _why_type(field: t.Field) -> str | None:
     if not _is_plain(field.type):
         return f"column {field.name!r} is of type {field.type}"
-    if any(each.pad for each in t.walk((field,))):
+    if any(each.width for each in t.walk((field,))):
         return f"column {field.name!r} contains CHAR(n), which is padded"
     if field.default is not None and field.type not in _WITH_DEFAULTS:
         return f"column {field.name!r} has a default of type {field.type}"

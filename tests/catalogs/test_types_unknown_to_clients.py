@@ -1,0 +1,40 @@
+"""Tables of catalogs with columns of types that pyiceberg does not know: other engines made them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.errors import UnsupportedFeature
+
+
+@pytest.fixture(params=["variant", "geography(srid:4326)"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The name of a table with the rows 1 and 2, to which another engine added a column of the type."""
+    catalog = lakescan.catalog("known", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    made = catalog.create_table("db.t", "id BIGINT", properties={"format-version": "3"})
+    made.append(pa.table({"id": [1, 2]}))
+    newest = max(tmp_path.rglob("*.metadata.json"), key=lambda file: file.name)
+    metadata = json.loads(newest.read_text())
+    for schema in metadata["schemas"]:
+        schema["fields"].append({"id": 9, "name": "v", "required": False, "type": request.param})
+    newest.write_text(json.dumps(metadata | {"last-column-id": 9}))
+    return "known.db.t"
+
+
+def test_they_are_read_by_their_names(table: str) -> None:
+    assert lakescan.table(table).scan().select("id").to_arrow()["id"].to_pylist() == [1, 2]
+    assert lakescan.sql(f"SELECT id FROM {table} WHERE id > 1").to_arrow()["id"].to_pylist() == [2]
+    assert lakescan.table(table).schema.names == ["id", "v"]
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM {} WHERE id = 1", "ALTER TABLE {} ADD COLUMN x INT"])
+def test_what_changes_them_names_the_type(table: str, change: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=r"the type (variant|geography.*), which a column of known.db.t has"):
+        lakescan.sql(change.format(table))
+    assert lakescan.table(table).scan().count() == 2
