@@ -140,6 +140,29 @@ def test_what_fits_goes_onto_the_commits_of_others(lake: lakescan.Catalog, serve
     check_no_orphans(lake)
 
 
+def test_a_refusal_of_what_comes_after_another_branch_is_a_conflict(lake: lakescan.Catalog, server: RestServer) -> None:
+    """As Java's servers refuse it: what a commit requires of its branch is so, but its sequence number is taken."""
+    lake.load_table("db.one").create_branch("audit")
+
+    def late(request: Any) -> Any:
+        for change in request.body["table-changes"] if request.what == COMMIT else ():
+            last = server.catalog.load_table(("db", change["identifier"]["name"])).metadata.last_sequence_number
+            numbers = [each["snapshot"]["sequence-number"] for each in change["updates"] if "snapshot" in each]
+            if min(numbers) <= last:
+                return 400, {"error": {"message": "older than last sequence number", "type": "X", "code": 400}}
+        return None
+
+    server.before = late
+    with lake.transaction() as tx:
+        tx.load_table("db.one").append(rows(3))
+        tx.load_table("db.two").append(rows(3))
+        lake.load_table("db.one").append(rows(4), branch="audit")
+    assert len(server.sent(COMMIT)) == 2
+    assert ids(lake.load_table("db.one")) == ids(lake.load_table("db.two")) == [1, 2, 3]
+    assert ids(lake.load_table("db.one", branch="audit")) == [1, 2, 4]
+    check_no_orphans(lake)
+
+
 @pytest.mark.parametrize("other", [None, "append"])
 def test_statements_that_follow_others_go_onto_no_commits_of_others(lake: lakescan.Catalog, other: str | None) -> None:
     tx = lake.transaction()

@@ -27,12 +27,17 @@ from lakescan.transaction.collected_table import CollectedTable, Step
 from lakescan.transaction.collecting_catalog import collecting_catalog
 
 _MADE = 204  # others below 300 may be of a proxy, or of a page for a login
-_CONFLICT = 409
+_BAD_REQUEST, _CONFLICT = 400, 409
+_REFUSED = "Its catalog refused it."
 _REFUSALS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 422, 501)  # statuses that say that nothing was changed
 
 
 class _Conflict(Exception):
-    """The catalog says that a table is not what a commit requires of it."""
+    """The catalog says that a table is not what a commit requires of it; `otherwise` is raised if none was changed."""
+
+    def __init__(self, why: str, otherwise: Exception) -> None:
+        super().__init__(why)
+        self.otherwise = otherwise
 
 
 class SeveralTables:
@@ -66,7 +71,7 @@ class SeveralTables:
                     if not isinstance(failure, _Conflict):
                         raise failure
                     attempts.again(self._who, failure)
-                    self._redo_changed(earlier)
+                    self._redo_changed(earlier, failure)
                 except BaseException:  # nothing is on its way to the catalog
                     self._discard([*earlier, *self.changed])
                     raise
@@ -103,12 +108,15 @@ class SeveralTables:
     def _refusal(self, status: int, why: str) -> Exception:
         where = f"the transaction of {self._who}: {why}. Nothing was changed"
         if status == _CONFLICT:
-            return _Conflict(why)
+            as_before = f"{self._who}: the catalog says that another writer changed them, but they are as they were"
+            return _Conflict(why, CommitConflict(as_before))
+        if status == _BAD_REQUEST:  # Java's servers also say it of snapshots that come after those of other branches
+            return _Conflict(why, UnsupportedFeature(where, _REFUSED))
         if status == 404:
             return NoSuchTable(where)
         if status in (401, 403, 419):
             return StorageError(f"catalog {self._name!r} does not allow {where}")
-        return UnsupportedFeature(where, "Its catalog refused it.")
+        return UnsupportedFeature(where, _REFUSED)
 
     def _looked_up(self, error: Exception, refusal: Exception | None) -> Exception | None:
         """Whether the commit was made, by all of its tables; None if so, the refusal if it is in none of them."""
@@ -143,7 +151,7 @@ class SeveralTables:
         check_same(changed.base, fresh)
         return fresh, IcebergTable.open(fresh.metadata_location, changed.storage)
 
-    def _redo_changed(self, earlier: list[CollectedTable]) -> None:
+    def _redo_changed(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
         """Make the commits again of tables that others have changed; `earlier` gets these tables as they were."""
         count = len(earlier)
         for name, table in list(self.catalog.tables.items()):
@@ -152,9 +160,7 @@ class SeveralTables:
                 self.catalog.tables[name] = new
                 self._redo(new, table.steps)
         if len(earlier) == count:
-            raise CommitConflict(
-                f"{self._who}: the catalog says that another writer changed them, but they are as they were"
-            )
+            raise conflict.otherwise
 
     def _redo(self, table: CollectedTable, steps: Sequence[Step]) -> None:
         for step in steps:
