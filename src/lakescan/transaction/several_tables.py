@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from lakescan.common.retries import COMMITS, Attempts, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.outcomes import check_same
+from lakescan.iceberg.write.outcomes import REFUSALS, check_same
 from lakescan.storage.removal import discard
 from lakescan.transaction.collected_table import CollectedTable, Step
 from lakescan.transaction.collecting_catalog import collecting_catalog
@@ -29,7 +28,6 @@ from lakescan.transaction.collecting_catalog import collecting_catalog
 _MADE = 204  # others below 300 may be of a proxy, or of a page for a login
 _BAD_REQUEST, _CONFLICT = 400, 409
 _REFUSED = "Its catalog refused it."
-_REFUSALS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 422, 501)  # statuses that say that nothing was changed
 
 
 class _Conflict(Exception):
@@ -90,18 +88,16 @@ class SeveralTables:
 
     def _attempt(self) -> Exception | None:
         """Send the commit. Returns None if it was made, else the definite failure; raises `CommitStateUnknown`."""
-        from requests import RequestException
-
         body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed))}]}}'
         first = self.changed[0].base.name()
         try:
             response = RestSession(self._real).post("transactions/commit", body, lambda: self._real.load_table(first))
-        except RequestException as error:
+        except Exception as error:
             return self._looked_up(error, None)
         if response.status_code == _MADE:
             return None
         why = f"status {response.status_code}: {message_of(response)}"
-        if response.status_code not in _REFUSALS:
+        if response.status_code not in REFUSALS:
             return self._looked_up(StorageError(why), None)
         return self._looked_up(StorageError(why), self._refusal(response.status_code, message_of(response)))
 
@@ -116,6 +112,8 @@ class SeveralTables:
             return NoSuchTable(where)
         if status in (401, 403, 419):
             return StorageError(f"catalog {self._name!r} does not allow {where}")
+        if status == 429:
+            return StorageError(f"catalog {self._name!r} has no time for {where}: commit them later")
         return UnsupportedFeature(where, _REFUSED)
 
     def _looked_up(self, error: Exception, refusal: Exception | None) -> Exception | None:
@@ -131,7 +129,7 @@ class SeveralTables:
                 except (CommitConflict, NoSuchTable) as failure:  # dropped since, before the commit or after it
                     gone = failure
                     continue
-                made += [each.name] if each.is_made(now) else []
+                made += [each.name] if each.is_made(now, is_refused=refusal is not None) else []
                 touched += [each.name] if each.is_touched(now) else []
             left = [each.name for each in telling if each.name not in made]
             if not left:
@@ -177,8 +175,7 @@ class SeveralTables:
                 continue  # they are orphans, which stay
 
             def named(each: CollectedTable = each) -> Iterator[pa.Array]:
-                now = self._fresh(each)[1]
-                return chain(named_files(now), each.named_before())
+                return named_files(self._fresh(each)[1])
 
             discard(each.storage, files, named)
         self._forget(tables)
