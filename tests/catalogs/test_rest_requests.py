@@ -100,6 +100,37 @@ def test_a_configuration_that_cannot_be_read_is_told_as_such(server: RestServer)
     assert "For further information" not in str(found.value)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"overrides": None},
+        {"defaults": None},
+        {"overrides": {"prefix": 5}},
+        {"overrides": {"prefix": None}},
+        {"overrides": {"uri": 7}},
+        {"overrides": {"namespace-separator": 5}},
+        {"endpoints": [5]},
+    ],
+    ids=str,
+)
+def test_members_of_a_configuration_that_are_of_another_kind_are_told_as_such(
+    server: RestServer, answer: dict[str, Any]
+) -> None:
+    server.before = lambda request: (200, {"defaults": {}, "overrides": {}, **answer})
+    with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' cannot be opened.* GET v1/config cannot be read: "):
+        connected(server)
+
+
+@pytest.mark.parametrize("status", [405, 412, 419, 422, 429, 501])
+def test_a_refused_commit_changes_nothing_and_leaves_no_data_files(server: RestServer, status: int) -> None:
+    lake = connected(server)
+    before = _files(server)
+    server.faults.append(Fault(COMMIT, status, times=20))
+    with pytest.raises(lakescan.UnsupportedFeature, match="refused it, and nothing was changed"):
+        append(lake)
+    assert _files(server) == before
+
+
 def test_a_table_without_a_metadata_file_is_told_as_such(server: RestServer) -> None:
     lake = connected(server)
     server.of_table["metadata-location"] = None

@@ -140,6 +140,29 @@ def test_what_fits_goes_onto_the_commits_of_others(lake: lakescan.Catalog, serve
     check_no_orphans(lake)
 
 
+def test_a_refusal_of_what_comes_after_another_branch_is_a_conflict(lake: lakescan.Catalog, server: RestServer) -> None:
+    """As Java's servers refuse it: what a commit requires of its branch is so, but its sequence number is taken."""
+    lake.load_table("db.one").create_branch("audit")
+
+    def late(request: Any) -> Any:
+        for change in request.body["table-changes"] if request.what == COMMIT else ():
+            last = server.catalog.load_table(("db", change["identifier"]["name"])).metadata.last_sequence_number
+            numbers = [each["snapshot"]["sequence-number"] for each in change["updates"] if "snapshot" in each]
+            if min(numbers) <= last:
+                return 400, {"error": {"message": "older than last sequence number", "type": "X", "code": 400}}
+        return None
+
+    server.before = late
+    with lake.transaction() as tx:
+        tx.load_table("db.one").append(rows(3))
+        tx.load_table("db.two").append(rows(3))
+        lake.load_table("db.one").append(rows(4), branch="audit")
+    assert len(server.sent(COMMIT)) == 2
+    assert ids(lake.load_table("db.one")) == ids(lake.load_table("db.two")) == [1, 2, 3]
+    assert ids(lake.load_table("db.one", branch="audit")) == [1, 2, 4]
+    check_no_orphans(lake)
+
+
 @pytest.mark.parametrize("other", [None, "append"])
 def test_statements_that_follow_others_go_onto_no_commits_of_others(lake: lakescan.Catalog, other: str | None) -> None:
     tx = lake.transaction()
@@ -205,14 +228,82 @@ def test_a_page_that_is_no_answer_to_a_commit_is_looked_up(
     assert ids(lake.load_table("db.one")) == [1, 2]
 
 
-@pytest.mark.parametrize("status", [400, 403, 404])
+_KINDS = {
+    400: lakescan.UnsupportedFeature,
+    403: lakescan.StorageError,
+    404: lakescan.NoSuchTable,
+    419: lakescan.StorageError,
+    429: lakescan.StorageError,
+}
+
+
+@pytest.mark.parametrize("status", _KINDS)
 def test_a_refusal_changes_nothing(lake: lakescan.Catalog, server: RestServer, status: int) -> None:
     before = files(server)
-    server.faults.append(Fault(COMMIT, status))
-    kinds = {400: lakescan.UnsupportedFeature, 403: lakescan.StorageError, 404: lakescan.NoSuchTable}
-    with pytest.raises(kinds[status], match="as the test says"), lake.transaction() as tx:
+    server.faults.append(Fault(COMMIT, status, times=9))
+    with pytest.raises(_KINDS[status], match="as the test says"), lake.transaction() as tx:
         tx.load_table("db.one").append(rows(3))
     assert files(server) == before
+
+
+def test_a_token_that_cannot_be_renewed_is_a_refusal(lake: lakescan.Catalog, server: RestServer) -> None:
+    before = files(server)
+    tx = lake.transaction()
+    tx.load_table("db.one").append(rows(3))
+    server.faults += [Fault(COMMIT, 401, times=2), Fault("tables/one", 403)]
+    with pytest.raises(lakescan.StorageError, match="does not allow the transaction"):
+        tx.commit()
+    assert files(server) == before
+
+
+def test_changes_without_rows_are_made_if_all_of_them_are(lake: lakescan.Catalog) -> None:
+    """Another writer has made the last of them: what came before is not there."""
+    tx = lake.transaction()
+    tx.load_table("db.one").alter().set_properties({"owner": "me"}).commit()
+    tx.load_table("db.one").alter().add_column("n", "INT").commit()
+    lake.load_table("db.one").alter().add_column("n", "INT").commit()
+    with pytest.raises(lakescan.CommitConflict, match="Begin the transaction again"):
+        tx.commit()
+    assert "owner" not in lake.load_table("db.one").properties
+
+
+@pytest.mark.parametrize("then", [None, {"owner": "another"}])
+def test_changes_without_rows_are_looked_up_as_a_whole(
+    lake: lakescan.Catalog, server: RestServer, then: dict[str, str] | None
+) -> None:
+    """A lost answer, after which others may have changed the same again."""
+    tx = lake.transaction()
+    tx.load_table("db.one").alter().set_properties({"owner": "nobody"}).commit()
+    tx.load_table("db.one").alter().set_properties({"owner": "me"}).commit()
+    tx.load_table("db.two").alter().add_column("n", "INT").commit()
+
+    def lost(request: Any) -> Any:
+        if request.what != COMMIT:
+            return None
+        server._commit(request.body["table-changes"])
+        if then:
+            with server.catalog.load_table("db.one").transaction() as other:
+                other.set_properties(then)
+        return 500, {"error": {"message": "lost", "type": "X", "code": 500}}
+
+    server.before = lost
+    assert tx.commit().tables == ("db.one", "db.two")
+    assert lake.load_table("db.one").properties["owner"] == (then or {"owner": "me"})["owner"]
+
+
+def test_files_are_removed_though_others_have_removed_what_was_there_before(lake: lakescan.Catalog) -> None:
+    """The metadata file and the snapshots that the transaction began with."""
+    tx = lake.transaction()
+    tx.load_table("db.one").append(rows(3))
+    tx.load_table("db.one").delete("id = 1")
+    for number in (4, 5, 6):
+        lake.load_table("db.one").overwrite(rows(number))
+    lake.load_table("db.one").expire_snapshots(older_than="2100-01-01", clean_expired_files=True)
+    Path(tx._tables.changed[0].base.metadata_location.removeprefix("file://")).unlink()
+    with pytest.raises(lakescan.CommitConflict):
+        tx.commit()
+    check_no_orphans(lake)
+    assert ids(lake.load_table("db.one")) == [6]
 
 
 def test_a_catalog_without_the_endpoint_refuses_transactions(

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
+from types import TracebackType
 from typing import Any
 
 from lakescan.errors import CorruptMetadata
@@ -49,12 +50,29 @@ def unknown_type(error: BaseException) -> str | None:
     return None if match is None else match[1] or match[2]
 
 
+def unreadable_config(error: BaseException) -> str | None:
+    """What pyiceberg could not read of a REST server's configuration, as it opens a catalog; else None.
+
+    It does not look at the kinds of members, but fails at their use.
+    """
+    at = error.__traceback__
+    while at is not None:
+        if isinstance(error, AttributeError | TypeError) and _module_of(at).startswith("pyiceberg.catalog.rest"):
+            return f"{type(error).__name__}: {error}"
+        at = at.tb_next
+    return None
+
+
 def _raised_in(error: BaseException) -> str:
     """The module that raised an error."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
-    return "" if at is None else str(at.tb_frame.f_globals.get("__name__", ""))
+    return "" if at is None else _module_of(at)
+
+
+def _module_of(at: TracebackType) -> str:
+    return str(at.tb_frame.f_globals.get("__name__", ""))
 
 
 def check_readable(text: bytes, location: str) -> None:

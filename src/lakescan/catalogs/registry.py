@@ -15,11 +15,19 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakescan.catalogs.answers import unreadable
+from lakescan.catalogs.answers import unreadable, unreadable_config
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
 from lakescan.encryption import KeyManager, named_key_manager
-from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
+from lakescan.errors import (
+    CorruptMetadata,
+    InvalidOption,
+    LakescanError,
+    NoSuchCatalog,
+    StorageError,
+    missing_dependency,
+    nearest,
+)
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import split_location
@@ -171,6 +179,7 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
+            _check_texts(opened)
         if (engine := getattr(opened, "engine", None)) is not None:
             _close_after_failed_commits(engine)
         return opened
@@ -178,11 +187,13 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
         raise StorageError(f"catalog {name!r} cannot be opened: its server refuses GET v1/config: {error}") from error
     except (ValueError, NotInstalledError) as error:
         if (why := unreadable(error)) is not None:
-            raise CorruptMetadata(
-                f"catalog {name!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
-            ) from error
+            raise _unread(name, why) from error
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
+    except LakescanError:
+        raise
     except Exception as error:
+        if (why := unreadable_config(error)) is not None:
+            raise _unread(name, why) from error
         if (why := refusal(error)) is None:
             raise
         advice = ". Check its uri, and the network" if str(properties.get("uri", "")).startswith("http") else ""
@@ -202,6 +213,19 @@ def _close_after_failed_commits(engine: Any) -> None:
             context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
 
     event.listen(engine, "handle_error", failed)
+
+
+def _check_texts(catalog: Catalog) -> None:
+    """Raise `CorruptMetadata` if the server says a part of its paths that is no text: pyiceberg fails at its use."""
+    for member in ("prefix", "namespace-separator"):
+        if not isinstance(found := catalog.properties.get(member, ""), str):
+            raise _unread(catalog.name, f"{member} is no text: {str(found)[:60]}")
+
+
+def _unread(name: str, why: str) -> CorruptMetadata:
+    return CorruptMetadata(
+        f"catalog {name!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
+    )
 
 
 def _takes_keys(catalog: Catalog) -> bool:

@@ -84,7 +84,7 @@ class RestSession:
         """Post JSON, or text that is JSON, and return the response, whatever its status is.
 
         `renew` asks the catalog something by pyiceberg, which renews a token that has expired: then the request is
-        sent once more. Raises `requests.RequestException` if no answer comes.
+        sent once more, whatever became of that; the answer tells. Raises `requests.RequestException` if none comes.
         """
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         return self._sent("POST", path, data, renew)
@@ -108,7 +108,8 @@ class RestSession:
         url = self._catalog.url("{path}", path=path)
         response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
         if response.status_code in _ENDED and renew is not None:
-            renew()
+            with suppress(Exception):
+                renew()
             response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
         return response
 

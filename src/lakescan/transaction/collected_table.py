@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.alter.publish import is_changed
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.write import metadata_text, metadata_writes
-from lakescan.iceberg.scan.named_files import added_since, named_files
+from lakescan.iceberg.scan.named_files import added_by
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Redo
 from lakescan.storage import Storage, join
@@ -38,11 +40,10 @@ _TAKEN = _ROWS | {
 
 @dataclass(frozen=True)
 class Step:
-    """One collected commit: what it requires and changes, how to tell that it was made, and how to make it again."""
+    """One collected commit: what it requires and changes, and how to make it again."""
 
     requirements: tuple[Any, ...]
     updates: tuple[Any, ...]
-    is_made: Callable[[IcebergTable], bool]
     redo: Redo | None
     fits_any: bool
 
@@ -126,25 +127,25 @@ class CollectedTable:
         """The ids of all snapshots that the commits add."""
         return set().union(*(step.snapshots for step in self.steps))
 
-    def is_made(self, now: IcebergTable) -> bool:
-        """Whether the commits were made, by the table read anew: by their snapshots, if they add any."""
+    def is_made(self, now: IcebergTable, *, is_refused: bool) -> bool:
+        """Whether the commits were made, by the table read anew.
+
+        By their snapshots, if they add any; else by all that they change together, as it is now. Others may have
+        changed the same since: then it is looked for in all states since, unless the catalog refused the commits.
+        """
         if self.snapshots:
             return self.snapshots <= now.metadata.snapshots.keys()
-        return self.steps[-1].is_made(now)
+        before, after = _parsed(self.base), _parsed(self.now)  # others may have removed the metadata file of the base
+        return is_changed(self.base, before, after, now, None if is_refused else self.storage)
 
     def is_touched(self, now: IcebergTable) -> bool:
         """Whether the table read anew has anything of the commits that only they can have made."""
         return bool(self.snapshots & now.metadata.snapshots.keys())
 
     def written(self) -> Iterator[pa.Array]:
-        """The locations of all files that the collected snapshots name, which others may name, too."""
+        """The locations of all files that the collected snapshots added."""
         if self.snapshots:
-            known = {each.snapshot_id for each in self.base.metadata.snapshots}
-            yield from added_since(IcebergTable.open(self.now.metadata_location, self.storage), known)
-
-    def named_before(self) -> Iterator[pa.Array]:
-        """The locations of all files that the base names."""
-        return named_files(IcebergTable.open(self.base.metadata_location, self.storage))
+            yield from added_by(IcebergTable.open(self.now.metadata_location, self.storage), self.snapshots)
 
     def onto(self, catalog: Any, fresh: Table) -> CollectedTable:
         """The table as it is by now, on which the commits are to be made again; itself if nobody changed it.
@@ -166,6 +167,10 @@ def _in_catalog(given: Table, catalog: Any, metadata: Any, location: str) -> Tab
     from pyiceberg.table import Table
 
     return Table(given.name(), metadata, location, given.io, catalog, given.config)
+
+
+def _parsed(table: Table) -> TableMetadata:
+    return parse_metadata(metadata_text(table.metadata).encode(), table.metadata_location)
 
 
 def _of_base(requirement: Any, base: Any) -> Any:

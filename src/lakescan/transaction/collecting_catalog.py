@@ -11,7 +11,6 @@ from typing import Any
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Redo
 from lakescan.storage import Storage
 from lakescan.transaction.collected_table import CollectedTable, Step
@@ -61,20 +60,14 @@ def collecting_catalog(name: str, of: Any) -> Any:
             """Collect a commit that pyiceberg makes."""
             from pyiceberg.table import CommitTableResponse
 
-            self.collect(table, tuple(requirements), tuple(updates), lambda now: False)
+            self.collect(table, tuple(requirements), tuple(updates))
             now = self.load_table(table.name())
             return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
 
-        def collect(
-            self,
-            table: Any,
-            requirements: tuple[Any, ...],
-            updates: tuple[Any, ...],
-            is_made: Callable[[IcebergTable], bool],
-        ) -> None:
+        def collect(self, table: Any, requirements: tuple[Any, ...], updates: tuple[Any, ...]) -> None:
             redo, fits_any = _REDO.get() or (None, False)
             with self._lock:
-                self.tables[table.name()].take(Step(requirements, updates, is_made, redo, fits_any))
+                self.tables[table.name()].take(Step(requirements, updates, redo, fits_any))
 
         @contextmanager
         def redone_by(self, redo: Redo, *, fits_any: bool) -> Iterator[None]:

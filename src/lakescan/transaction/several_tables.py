@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -21,18 +20,22 @@ from lakescan.common.retries import COMMITS, Attempts, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.outcomes import check_same
+from lakescan.iceberg.write.outcomes import REFUSALS, check_same
 from lakescan.storage.removal import discard
 from lakescan.transaction.collected_table import CollectedTable, Step
 from lakescan.transaction.collecting_catalog import collecting_catalog
 
 _MADE = 204  # others below 300 may be of a proxy, or of a page for a login
-_CONFLICT = 409
-_REFUSALS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 422, 501)  # statuses that say that nothing was changed
+_BAD_REQUEST, _CONFLICT = 400, 409
+_REFUSED = "Its catalog refused it."
 
 
 class _Conflict(Exception):
-    """The catalog says that a table is not what a commit requires of it."""
+    """The catalog says that a table is not what a commit requires of it; `otherwise` is raised if none was changed."""
+
+    def __init__(self, why: str, otherwise: Exception) -> None:
+        super().__init__(why)
+        self.otherwise = otherwise
 
 
 class SeveralTables:
@@ -66,7 +69,7 @@ class SeveralTables:
                     if not isinstance(failure, _Conflict):
                         raise failure
                     attempts.again(self._who, failure)
-                    self._redo_changed(earlier)
+                    self._redo_changed(earlier, failure)
                 except BaseException:  # nothing is on its way to the catalog
                     self._discard([*earlier, *self.changed])
                     raise
@@ -85,30 +88,33 @@ class SeveralTables:
 
     def _attempt(self) -> Exception | None:
         """Send the commit. Returns None if it was made, else the definite failure; raises `CommitStateUnknown`."""
-        from requests import RequestException
-
         body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed))}]}}'
         first = self.changed[0].base.name()
         try:
             response = RestSession(self._real).post("transactions/commit", body, lambda: self._real.load_table(first))
-        except RequestException as error:
+        except Exception as error:
             return self._looked_up(error, None)
         if response.status_code == _MADE:
             return None
         why = f"status {response.status_code}: {message_of(response)}"
-        if response.status_code not in _REFUSALS:
+        if response.status_code not in REFUSALS:
             return self._looked_up(StorageError(why), None)
         return self._looked_up(StorageError(why), self._refusal(response.status_code, message_of(response)))
 
     def _refusal(self, status: int, why: str) -> Exception:
         where = f"the transaction of {self._who}: {why}. Nothing was changed"
         if status == _CONFLICT:
-            return _Conflict(why)
+            as_before = f"{self._who}: the catalog says that another writer changed them, but they are as they were"
+            return _Conflict(why, CommitConflict(as_before))
+        if status == _BAD_REQUEST:  # Java's servers also say it of snapshots that come after those of other branches
+            return _Conflict(why, UnsupportedFeature(where, _REFUSED))
         if status == 404:
             return NoSuchTable(where)
         if status in (401, 403, 419):
             return StorageError(f"catalog {self._name!r} does not allow {where}")
-        return UnsupportedFeature(where, "Its catalog refused it.")
+        if status == 429:
+            return StorageError(f"catalog {self._name!r} has no time for {where}: commit them later")
+        return UnsupportedFeature(where, _REFUSED)
 
     def _looked_up(self, error: Exception, refusal: Exception | None) -> Exception | None:
         """Whether the commit was made, by all of its tables; None if so, the refusal if it is in none of them."""
@@ -123,7 +129,7 @@ class SeveralTables:
                 except (CommitConflict, NoSuchTable) as failure:  # dropped since, before the commit or after it
                     gone = failure
                     continue
-                made += [each.name] if each.is_made(now) else []
+                made += [each.name] if each.is_made(now, is_refused=refusal is not None) else []
                 touched += [each.name] if each.is_touched(now) else []
             left = [each.name for each in telling if each.name not in made]
             if not left:
@@ -143,7 +149,7 @@ class SeveralTables:
         check_same(changed.base, fresh)
         return fresh, IcebergTable.open(fresh.metadata_location, changed.storage)
 
-    def _redo_changed(self, earlier: list[CollectedTable]) -> None:
+    def _redo_changed(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
         """Make the commits again of tables that others have changed; `earlier` gets these tables as they were."""
         count = len(earlier)
         for name, table in list(self.catalog.tables.items()):
@@ -152,9 +158,7 @@ class SeveralTables:
                 self.catalog.tables[name] = new
                 self._redo(new, table.steps)
         if len(earlier) == count:
-            raise CommitConflict(
-                f"{self._who}: the catalog says that another writer changed them, but they are as they were"
-            )
+            raise conflict.otherwise
 
     def _redo(self, table: CollectedTable, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -171,8 +175,7 @@ class SeveralTables:
                 continue  # they are orphans, which stay
 
             def named(each: CollectedTable = each) -> Iterator[pa.Array]:
-                now = self._fresh(each)[1]
-                return chain(named_files(now), each.named_before())
+                return named_files(self._fresh(each)[1])
 
             discard(each.storage, files, named)
         self._forget(tables)

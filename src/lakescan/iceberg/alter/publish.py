@@ -38,10 +38,14 @@ def commit_draft(table: Table, draft: Draft, storage: Storage) -> Failed | None:
     commits = _Commit(table, draft)
 
     def was_made(now: IcebergTable) -> bool:
-        return any(map(commits.is_made, _states_since(draft.base, now.metadata, storage)))
+        return _was_made(commits, now, storage)
 
     updates, requirements = tuple(commits.updates), tuple(commits.requirements)
     return commit(table, updates, requirements, storage, commits.is_made, was_made)
+
+
+def _was_made(commits: _Commit, now: IcebergTable, storage: Storage) -> bool:
+    return any(map(commits.is_made, _states_since(commits.draft.base, now.metadata, storage)))
 
 
 def _states_since(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
@@ -52,6 +56,18 @@ def _states_since(base: TableMetadata, now: TableMetadata, storage: Storage) -> 
             yield IcebergTable.open(file, storage)
         except MissingFile:
             return  # the catalog keeps so many
+
+
+def is_changed(
+    table: Table, before: TableMetadata, after: TableMetadata, now: IcebergTable, storage: Storage | None = None
+) -> bool:
+    """Whether a table has all that `after` changes of `before`: columns, partitions, order, properties, location.
+
+    `table` (pyiceberg's) and `before` are the same state, `now` is the table read anew. With a storage, it is also
+    enough that it had all that in a state since.
+    """
+    commits = _Commit(table, replace(draft_of(table, after), base=before))
+    return commits.is_made(now) or (storage is not None and _was_made(commits, now, storage))
 
 
 def parts_of(table: Table, draft: Draft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

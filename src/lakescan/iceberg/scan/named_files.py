@@ -85,6 +85,21 @@ def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Arra
     yield from _of_manifests(table, known)
 
 
+def added_by(table: IcebergTable, snapshots: Collection[int]) -> Iterator[pa.Array]:
+    """The locations of all files that these snapshots added, with their manifests and lists: those of no others."""
+    mine = pa.array(list(snapshots), pa.int64())
+    for snapshot in (table.metadata.snapshots[each] for each in snapshots):
+        yield pa.array([] if snapshot.manifest_list is None else [snapshot.manifest_list], pa.string())
+        listed = read_manifest_list(snapshot, table.storage)
+        own = listed.filter(pc.equal(listed["added_snapshot_id"], snapshot.id))
+        yield own["manifest_path"].combine_chunks().cast(pa.string())
+        for manifest in manifest_files(own):
+            entries = table_entries(manifest, table.metadata, table.storage)
+            added = entries.filter(pc.is_in(entries["snapshot_id"], value_set=mine))
+            live = added.filter(pc.not_equal(added["status"], DELETED))
+            yield pc.struct_field(live["data_file"].combine_chunks(), "file_path")
+
+
 def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
     """Manifests that no known snapshot added, each once, and their live files."""
     seen: set[str] = set()

@@ -25,12 +25,8 @@ class Collector(Protocol):
         table: Table,
         requirements: tuple[Any, ...],
         updates: tuple[Any, ...],
-        is_made: Callable[[IcebergTable], bool],
     ) -> None:
-        """Take a commit; raises pyiceberg's `CommitFailedException` if the table was changed here meanwhile.
-
-        `is_made` tells from a table that is read anew whether the commit was made.
-        """
+        """Take a commit; raises pyiceberg's `CommitFailedException` if the table was changed here meanwhile."""
 
     def redone_by(self, redo: Redo, *, fits_any: bool) -> AbstractContextManager[None]:
         """Commits collected within are made by `redo`, should others get ahead; with `fits_any` after any changes."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
 _REFUSED = "InvalidOperationException"
+# Statuses of a REST catalog's server that say that nothing was changed.
+REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 412, 413, 419, 422, 429, 501})
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def commit(
     same = AssertTableUUID(uuid=table.metadata.table_uuid)
     if isinstance(table.catalog, Collector):
         try:
-            table.catalog.collect(table, (*requirements, same), updates, lambda now: is_made(now) or was_made(now))
+            table.catalog.collect(table, (*requirements, same), updates)
         except CommitFailedException as error:
             return Failed(error, *loaded(table, storage))
         return None
@@ -151,7 +153,7 @@ def _is_final(error: Exception, table: Table, fresh: Table) -> bool:
 
     if isinstance(error, theirs.BadRequestError):  # Java's servers also say it of commits that come too late
         return bool(fresh.metadata_location == table.metadata_location)
-    return isinstance(error, theirs.UnauthorizedError | theirs.ForbiddenError)
+    return isinstance(error, theirs.RESTError | NotImplementedError)
 
 
 def is_refusal(error: Exception, table: Table) -> bool:
@@ -169,4 +171,9 @@ def is_refusal(error: Exception, table: Table) -> bool:
     )
     # pyiceberg's own catalogs validate updates before they write anything, and raise ValueError.
     checked_here = type(error) is ValueError and isinstance(table.catalog, MetastoreCatalog)
-    return isinstance(error, kinds) or checked_here
+    return isinstance(error, kinds) or _status_of(error) in REFUSALS or checked_here
+
+
+def _status_of(error: Exception) -> int | None:
+    """The status of the answer that pyiceberg made an error of."""
+    return getattr(getattr(error.__cause__, "response", None), "status_code", None)
