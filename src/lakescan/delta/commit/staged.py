@@ -15,7 +15,7 @@ from typing import Any
 
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
-from lakescan.delta.commit.put import commit_file
+from lakescan.delta.commit.put import ID, commit_file
 from lakescan.delta.commit.whole_file import publish
 from lakescan.delta.log.managed import (
     FEATURES,
@@ -28,6 +28,8 @@ from lakescan.delta.log.managed import (
     managing,
     staged_file,
 )
+from lakescan.delta.log.text import LogText
+from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import CommitConflict, LakescanError, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
@@ -63,11 +65,19 @@ def commit_staged(
         storage.remove([location])
         raise
     except Taken as error:
-        if error.certain:
+        if error.certain or _is_of_another(storage, commit_file(table.location, version), info[ID]):
             storage.remove([location])
         return False
     _publish_or_log(table, storage, ratified, {name: data})
     return True
+
+
+def _is_of_another(storage: Storage, file: str, own_id: str) -> bool:
+    """Whether a published commit is provably not this one."""
+    try:
+        return commit_info(LogText(file, storage.read(file))).get(ID) != own_id
+    except (LakescanError, OSError):
+        return False
 
 
 def _proposed(table: ManagedTable, storage: Storage, staged: StagedCommit, change: MetadataChange) -> Ratified:
