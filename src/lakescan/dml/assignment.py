@@ -13,6 +13,7 @@ from dataclasses import replace
 from lakescan.common import types as t
 from lakescan.dml.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update
 from lakescan.errors import InvalidStatement, SchemaMismatch
+from lakescan.expressions.scalar import nested
 from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import Foreign, plain
 
@@ -42,7 +43,8 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
 
     Returns:
         The text itself where no cast is needed. Structs, arrays and maps are left to the writer, which matches members
-        by name, and so are values that Spark does not have (times of day in Arrow, UUIDs).
+        by name, unless they have nulls without a type, as those of `array()`; and so are values that Spark does not
+        have (times of day in Arrow, UUIDs).
 
     Raises:
         SchemaMismatch: A value of this type is not stored in the column.
@@ -52,6 +54,8 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
         'CAST(s.price AS INT)'
     """
     kind = plain(column.type)
+    if nested.is_filled(found, kind) and (name := _nested_name(kind)) is not None:
+        return f"CAST({value_sql} AS {name})"
     is_left = isinstance(found, Foreign) or (_is_nested(found) and _is_nested(kind))
     if found in (kind, t.UNKNOWN) or is_left:
         return value_sql
@@ -126,6 +130,20 @@ def _always_fits(found: t.Type, kind: t.Type) -> bool:
     if isinstance(kind, t.Decimal) and found in _DIGITS:
         return _DIGITS[found] <= kind.precision - kind.scale
     return False
+
+
+def _nested_name(kind: t.Type) -> str | None:
+    """The name of a type; None if a type inside has none in SQL."""
+    inner = [_nested_name(each.type) for each in t.children(kind)]
+    if None in inner:
+        return None
+    if isinstance(kind, t.Struct):
+        names = [each.name.replace("`", "``") for each in kind.fields]
+        return f"STRUCT<{', '.join(f'`{name}`: {of}' for name, of in zip(names, inner, strict=True))}>"
+    if isinstance(kind, t.ListOf | t.MapOf):
+        return f"{'ARRAY' if isinstance(kind, t.ListOf) else 'MAP'}<{', '.join(map(str, inner))}>"
+    has_name = kind in _NAMES or isinstance(kind, t.Decimal | t.Timestamp)
+    return _name(kind) if has_name else None
 
 
 def _name(kind: t.Type) -> str:

@@ -23,6 +23,7 @@ from lakescan.common.arrow_html import arrow_as_html, as_shown
 from lakescan.common.html import preformatted, section
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
+from lakescan.common.untyped_nulls import fitted
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
@@ -426,10 +427,7 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        pa.nulls(len(column)) if pa.types.is_null(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
+    columns = [fitted(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     TIME_FORM,
@@ -12,6 +13,7 @@ from lakescan.expressions.scalar.typed import (
     converted,
     evaluated_if,
     evaluated_in_known_years,
+    inside_converted,
     is_rounded,
     literal,
     of_text,
@@ -39,6 +41,8 @@ def cast(each: Typed, kind: t.Type) -> Typed:
     """Return `CAST(each AS kind)`; raises `UnsupportedFeature` for types between which the engines cast differently."""
     if each.type == kind:
         return Typed(each.sql, kind, each.raises)
+    if t.children(kind) and (each.type == t.UNKNOWN or nested.fits(each.type, kind)):
+        return inside_converted(each, kind, cast)
     if each.type == t.UNKNOWN:
         return literal(None, kind)
     if each.literal is not None and kind == t.DOUBLE and not each.is_text_literal:

@@ -153,7 +153,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "flatten": _function(lists.flattened, 1),
     "map_keys": _function(lists.keys, 1),
     "map_values": _function(lists.values_of, 1),
-    "map": _function(lists.made_map, 2, _MANY),
+    "map": _function(lists.made_map, 0, _MANY),
     "named_struct": _function(lists.named_struct, 2, _MANY),
     "slice": _function(lists.slice_of, 3),
     "sort_array": _function(lists.sorted_list, 1, 2),

@@ -21,7 +21,7 @@ def _element(of: Typed, name: str) -> t.Type:
 def array(*args: Typed) -> Typed:
     """Return `array(...)`."""
     if not args:
-        raise unsupported("the function array() without elements")
+        return Typed("CAST([] AS INTEGER[])", list_of(t.UNKNOWN))
     values = unified(args, "the function array()")
     listed = ", ".join(each.sql for each in values)
     return Typed(f"[{listed}]", list_of(values[0].type), any(each.raises for each in args))
@@ -32,12 +32,15 @@ def made_map(*args: Typed) -> Typed:
     keys, values = args[::2], args[1::2]
     if len(keys) != len(values):
         raise unsupported("the function map() with a key that has no value")
+    if not keys:
+        unknown = t.Field(0, "key", t.UNKNOWN), t.Field(0, "value", t.UNKNOWN)
+        return Typed("CAST(map([], []) AS MAP(INTEGER, INTEGER))", t.MapOf(*unknown))
     unique = unified(keys, "the keys of map()")
     if unique[0].type not in (*t.INTEGRAL, t.STRING, t.BOOLEAN):
         raise unsupported(f"a key of type {unique[0].type} in map()")
     of = unified(values, "the values of map()")
     sides = [", ".join(each.sql for each in side) for side in (unique, of)]
-    kind = t.MapOf(t.Field(0, "key", unique[0].type, required=True), t.Field(0, "value", of[0].type))
+    kind = t.MapOf(t.Field(0, "key", unique[0].type), t.Field(0, "value", of[0].type))
     return Typed(f"map([{sides[0]}], [{sides[1]}])", kind, True)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.expressions.scalar import arithmetic, collections, conditions, lists, text_functions, time_functions
 from lakescan.expressions.scalar.casts import cast, tried
+from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.functions import call
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, of_text, quoted, unsupported
@@ -246,7 +247,9 @@ class Translator:
 
 def type_of(node: Any) -> t.Type:
     """Return the type that sqlglot's type node names; raises `UnsupportedFeature`."""
-    texts = [each.name for each in node.expressions]  # of ARRAY, MAP and STRUCT: types and members
+    if node.this.name in ("ARRAY", "LIST", "MAP", "STRUCT"):
+        return _nested_type(node)
+    texts = [each.name for each in node.expressions]
     if not all(each.isdecimal() for each in texts):
         raise unsupported(f"the type {node.sql(dialect='spark')}")
     name, parameters = node.this.name, [int(each) for each in texts]
@@ -256,6 +259,22 @@ def type_of(node: Any) -> t.Type:
             return t.Decimal(precision, scale)
     elif name in _TYPES and not parameters:
         return _TYPES[name]
+    raise unsupported(f"the type {node.sql(dialect='spark')}")
+
+
+def _nested_type(node: Any) -> t.Type:
+    from sqlglot import exp
+
+    inner, name = node.expressions, node.this.name
+    if name == "STRUCT" and inner and all(isinstance(each, exp.ColumnDef) and not each.constraints for each in inner):
+        names = [each.name for each in inner]
+        if all(each.kind is not None for each in inner) and len({each.lower() for each in names}) == len(names):
+            return t.Struct(tuple(t.Field(0, each.name, type_of(each.kind)) for each in inner))
+    elif all(isinstance(each, exp.DataType) for each in inner):
+        if name in ("ARRAY", "LIST") and len(inner) == 1:
+            return list_of(type_of(inner[0]))
+        if name == "MAP" and len(inner) == 2:
+            return t.MapOf(t.Field(0, "key", type_of(inner[0])), t.Field(0, "value", type_of(inner[1])))
     raise unsupported(f"the type {node.sql(dialect='spark')}")
 
 

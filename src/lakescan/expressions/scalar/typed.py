@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.scalar import nested
 
 _SQL_NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -149,12 +151,21 @@ def wider(left: t.Decimal, right: t.Decimal) -> t.Decimal:
 
 
 def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
-    """Return the type to which Spark converts both; raises `UnsupportedFeature`, which says `doing` what."""
+    """Return the type to which Spark converts both, also inside structs, lists and maps.
+
+    Raises `UnsupportedFeature`, which says `doing` what.
+    """
     kinds = {left.type, right.type}
     if len(kinds) == 1:
         return left.type
     if t.UNKNOWN in kinds:
         return right.type if left.type == t.UNKNOWN else left.type
+
+    def inside(one: t.Type, other: t.Type) -> t.Type:
+        return common_type(Typed("", one), Typed("", other), doing)
+
+    if (whole := nested.common(left.type, right.type, inside)) is not None:
+        return whole
     if kinds <= set(t.INTEGRAL):
         return max(kinds, key=t.INTEGRAL.index)
     first, second = decimal_of(left.type), decimal_of(right.type)
@@ -182,13 +193,26 @@ def converted(each: Typed, kind: t.Type) -> Typed:
     """Convert to a type that `common_type` has returned."""
     if each.type == kind:
         return each
-    if each.type == t.UNKNOWN:  # structs, lists and maps have no name in SQL: the other values say what the null is
-        return Typed("NULL", kind) if t.children(kind) else literal(None, kind)
+    if t.children(kind):
+        return inside_converted(each, kind, converted)
+    if each.type == t.UNKNOWN:
+        return literal(None, kind)
     if each.literal is not None and kind == t.DOUBLE:
         return replace(literal(float(each.literal), kind), literal=each.literal)
     if isinstance(each.type, t.Decimal) and kind == t.DOUBLE and each.type.precision > EXACT_DIGITS:
         return Typed(f"CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)", kind, each.raises)
     return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, each.raises)
+
+
+def inside_converted(each: Typed, kind: t.Type, convert: Callable[[Typed, t.Type], Typed]) -> Typed:
+    """Convert a struct, list or map to a type of the same shape, and what is inside by `convert`."""
+
+    def leaf(sql: str, source: t.Type, wanted: t.Type) -> tuple[str, bool]:
+        found = convert(Typed(sql, source), wanted)
+        return found.sql, found.raises
+
+    sql, fails = nested.converted(each.sql, each.type, kind, leaf)
+    return Typed(sql, kind, each.raises or fails)
 
 
 def of_text(each: Typed, kind: t.Type) -> Typed:

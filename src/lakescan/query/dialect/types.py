@@ -128,6 +128,8 @@ def result_type(kind: t.Type) -> pa.DataType | None:
             return None if element is None else pa.list_(pa.field("element", element))
         case t.MapOf():
             key, value = result_type(kind.key.type), result_type(kind.value.type)
+            if kind.key.type == t.UNKNOWN:  # of map(): Arrow's keys are never null
+                key = pa.string()
             return None if key is None or value is None else pa.map_(key, value)
     return kind.arrow()
 

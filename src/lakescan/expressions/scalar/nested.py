@@ -1,0 +1,119 @@
+"""Structs, lists and maps whose values inside have other types: the type that Spark gives to both, and conversions.
+
+What is inside is left to the caller: functions that find the common type of two values, and convert one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakescan.common import types as t
+
+Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # SQL and its type, and the wanted type: SQL; may it fail?
+
+
+def are_same(left: t.Type, right: t.Type) -> bool:
+    """Whether two types are the same but for ids, nullability, and the letters' case of members."""
+    if not t.children(left) or type(left) is not type(right):
+        return left == right
+    pairs = _pairs(left, right)
+    return pairs is not None and all(are_same(one.type, other.type) for one, other in pairs)
+
+
+def common(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Type]) -> t.Type | None:
+    """Return the type to which Spark converts two structs, lists or maps; None if there is none.
+
+    `inside` finds that of two types inside. Members of structs have the same names in the same order.
+    """
+    if not t.children(left) or type(left) is not type(right) or (pairs := _pairs(left, right)) is None:
+        return None
+    return _with(left, [inside(one.type, other.type) for one, other in pairs])
+
+
+def is_filled(source: t.Type, wanted: t.Type) -> bool:
+    """Whether a struct, list or map has nulls without a type inside, and is of the wanted type but for these."""
+    return _is_filled(source, wanted) and not are_same(source, wanted) and bool(t.children(source))
+
+
+def _is_filled(source: t.Type, wanted: t.Type) -> bool:
+    if source == t.UNKNOWN or not t.children(source) or type(source) is not type(wanted):
+        return source in (wanted, t.UNKNOWN)
+    pairs = _pairs(source, wanted)
+    return pairs is not None and all(_is_filled(one.type, other.type) for one, other in pairs)
+
+
+def fits(source: t.Type, wanted: t.Type) -> bool:
+    """Whether a cast may convert from one type to another, members by their places; keys of maps stay as they are."""
+    if type(source) is not type(wanted) or len(t.children(source)) != len(t.children(wanted)):
+        return False
+    return not isinstance(source, t.MapOf) or _keeps_keys(source.key.type, wanted.key.type)  # type: ignore[attr-defined]
+
+
+def converted(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, bool]:
+    """Convert a struct, list or map that `fits`: SQL, and whether it may fail; null stays null."""
+    if not t.children(wanted):
+        return leaf(sql, source, wanted)
+    if source == t.UNKNOWN:
+        return null(wanted, lambda kind: leaf("NULL", t.UNKNOWN, kind)[0]), False
+    if are_same(source, wanted):
+        return sql, False
+    if isinstance(source, t.ListOf) and isinstance(wanted, t.ListOf):
+        name = f"e{_depth(wanted)}"  # another one within it
+        inner, fails = converted(name, source.element.type, wanted.element.type, leaf)
+        return f"list_transform({sql}, lambda {name}: {inner})", fails
+    if isinstance(source, t.MapOf) and isinstance(wanted, t.MapOf):
+        name = f"e{_depth(wanted)}"
+        key, _ = converted(f"{name}.key", source.key.type, wanted.key.type, leaf)
+        value, fails = converted(f"{name}.value", source.value.type, wanted.value.type, leaf)
+        entries = f"list_transform(map_entries({sql}), lambda {name}: {{'key': {key}, 'value': {value}}})"
+        return f"CASE WHEN ({sql}) IS NOT NULL THEN map_from_entries({entries}) END", fails
+    members, any_fails = [], False
+    for one, other in zip(t.children(source), t.children(wanted), strict=True):
+        inner, fails = converted(f"struct_extract({sql}, {_text(one.name)})", one.type, other.type, leaf)
+        members.append(f"{_text(other.name)}: {inner}")
+        any_fails |= fails
+    return f"CASE WHEN ({sql}) IS NOT NULL THEN {{{', '.join(members)}}} END", any_fails
+
+
+def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
+    """Return a null of a type; `leaf` gives those of types without others inside."""
+    if isinstance(kind, t.ListOf):
+        return f"(CASE WHEN FALSE THEN [{null(kind.element.type, leaf)}] END)"
+    if isinstance(kind, t.MapOf):
+        key, value = null(kind.key.type, leaf), null(kind.value.type, leaf)
+        return f"(CASE WHEN FALSE THEN map([{key}], [{value}]) END)"
+    if isinstance(kind, t.Struct):
+        members = ", ".join(f"{_text(each.name)}: {null(each.type, leaf)}" for each in kind.fields)
+        return f"(CASE WHEN FALSE THEN {{{members}}} END)"
+    return leaf(kind)
+
+
+def _pairs(left: t.Type, right: t.Type) -> list[tuple[t.Field, t.Field]] | None:
+    ones, others = t.children(left), t.children(right)
+    if len(ones) != len(others):
+        return None
+    if isinstance(left, t.Struct) and [each.name.lower() for each in ones] != [each.name.lower() for each in others]:
+        return None
+    return list(zip(ones, others, strict=True))
+
+
+def _with(kind: t.Type, inside: list[t.Type]) -> t.Type:
+    fields = [t.Field(0, one.name, of) for one, of in zip(t.children(kind), inside, strict=True)]
+    if isinstance(kind, t.ListOf):
+        return t.ListOf(fields[0])
+    return t.MapOf(fields[0], fields[1]) if isinstance(kind, t.MapOf) else t.Struct(tuple(fields))
+
+
+def _keeps_keys(source: t.Type, wanted: t.Type) -> bool:
+    """Whether different keys stay different."""
+    if source in t.INTEGRAL and wanted in t.INTEGRAL:
+        return t.INTEGRAL.index(source) <= t.INTEGRAL.index(wanted)
+    return source == t.UNKNOWN or are_same(source, wanted)
+
+
+def _depth(kind: t.Type) -> int:
+    return 1 + max((_depth(each.type) for each in t.children(kind)), default=0)
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
