@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ settings.register_profile("ci", settings.get_profile("lakescan"), derandomize=Tr
 # `make differential`: new examples, more of them where a law does not say how many, and how to see one again.
 settings.register_profile("differential", settings.get_profile("lakescan"), max_examples=300, print_blob=True)
 settings.load_profile("lakescan")
+
+
+@pytest.fixture(autouse=True)
+def _no_namespace_of_use() -> Iterator[None]:
+    """No test has short names for the catalog that another one has named with USE."""
+    yield
+    for variable in copy_context():
+        if variable.name == "lakescan_namespace":
+            variable.set(())
 
 
 @pytest.fixture(scope="session")
