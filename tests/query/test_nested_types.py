@@ -70,6 +70,25 @@ def test_null_lists_stay_null_and_rows_their_own() -> None:
     assert found["e"].to_pylist() == [[1, None], [], []]
 
 
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("size(l) = size(array())", [2]),
+        ("size(coalesce(l, array())) = 0", [2, 3]),
+        ("id = size(map()) + 1", [1]),
+        ("map() IS NULL", []),
+    ],
+)
+def test_conditions_of_scans_find_the_same_rows(tmp_path: Path, condition: str, ids: list[int]) -> None:
+    lake = lakescan.catalog("local", warehouse=tmp_path)
+    lake.create_namespace("db")
+    lists = pa.array([[1], [], None], pa.list_(pa.int32()))
+    table = lake.create_table("db.t", "id INT, l ARRAY<INT>")
+    table.append(pa.table({"id": pa.array([1, 2, 3], pa.int32()), "l": lists}))
+    found = table.scan().where(condition).to_arrow()["id"].to_pylist()
+    assert found == lakescan.sql(f"SELECT id FROM local.db.t WHERE {condition}").to_arrow()["id"].to_pylist() == ids
+
+
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_statements_store_empty_lists_and_maps_of_any_type(tmp_path: Path, format: str) -> None:
     lakescan.catalog("local", warehouse=tmp_path).create_namespace("db")

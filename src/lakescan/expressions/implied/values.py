@@ -18,6 +18,7 @@ from lakescan.expressions.implied.context import Context, call_of, type_of_cast
 from lakescan.expressions.implied.intervals import DATE_UNITS, UNITS, start_of
 from lakescan.expressions.implied.reading import is_known
 from lakescan.expressions.implied.zones import DAY, Zone, micros_of, plain_time
+from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.arithmetic import negative
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.translate import Translator
@@ -270,7 +271,7 @@ def _folded(node: Any, context: Context) -> Value | None:
 
     try:
         typed = Translator(column, values)(node)
-        [result] = computed(typed.sql, [], 1, typed.type.arrow())
+        [result] = computed(typed.sql, [], 1, nested.arrow(typed.type))
     except (LakescanError, FailedEvaluation):
         return None
     if typed.type == INSTANT and not context.in_utc:

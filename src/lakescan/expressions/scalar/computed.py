@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import without_inner_offsets
+from lakescan.common.untyped_nulls import fitted
 from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
 
@@ -64,11 +65,9 @@ def _check_years(numbers: pa.Array, limits: tuple[int, int], array: pa.Array) ->
 
 
 def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_null(kind):
-        return pa.nulls(len(values))
     if pa.types.is_timestamp(kind) and kind.tz:
         return values.cast(pa.timestamp("us")).cast(pa.int64()).cast(kind)
-    return values.cast(kind)
+    return fitted(values, kind)
 
 
 def _library() -> Any:

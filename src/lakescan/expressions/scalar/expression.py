@@ -12,6 +12,7 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchColumn, SchemaMismatch
 from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.collections import check_inside
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.parse import parse_expression
@@ -80,7 +81,7 @@ class ScalarExpression:
     def over(self, columns: Columns, rows: int) -> pa.Array:
         """Evaluate over the `rows` values of columns, which are found by field id; raises what `evaluate` raises."""
         try:
-            return computed(self._sql, [columns(each) for each in self.columns], rows, self.type.arrow())
+            return computed(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
         except FailedEvaluation as error:
             problem = str(error).splitlines()[0]
             _, unequal, what = problem.partition(UNEQUAL)

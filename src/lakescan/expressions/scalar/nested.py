@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from lakescan.common import types as t
 
 Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # SQL and its type, and the wanted type: SQL; may it fail?
@@ -73,6 +75,19 @@ def converted(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str
         members.append(f"{_text(other.name)}: {inner}")
         any_fails |= fails
     return f"CASE WHEN ({sql}) IS NOT NULL THEN {{{', '.join(members)}}} END", any_fails
+
+
+def arrow(kind: t.Type) -> pa.DataType:
+    """Return the Arrow type of values; keys of `map()`, which have no type, are texts: Arrow's are never null."""
+    match kind:
+        case t.Struct():
+            return pa.struct([(each.name, arrow(each.type)) for each in kind.fields])
+        case t.ListOf():
+            return pa.list_(pa.field("element", arrow(kind.element.type)))
+        case t.MapOf():
+            key = t.STRING if kind.key.type == t.UNKNOWN else kind.key.type
+            return pa.map_(arrow(key), arrow(kind.value.type))
+    return kind.arrow()
 
 
 def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
