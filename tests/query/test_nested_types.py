@@ -31,6 +31,10 @@ QUERIES: list[tuple[str, str, Any]] = [
     ("CAST(array(1.5, NULL, 2.7) AS ARRAY<INT>)", "list<element: int32>", [1, None, 2]),
     ("CAST(map('a', '1') AS MAP<STRING, INT>)", "map<string, int32>", [("a", 1)]),
     ("CAST(map(1, 2) AS MAP<BIGINT, STRING>)", "map<int64, string>", [(1, "2")]),
+    ("CAST(struct(1 AS a) AS STRUCT<A: INT>)", "struct<A: int32>", {"A": 1}),
+    ("coalesce(CAST(NULL AS STRUCT<a: INT>), struct(5 AS A))", "struct<a: int32>", {"a": 5}),
+    ("if(false, struct(1 AS a), struct(2 AS A))", "struct<a: int32>", {"a": 2}),
+    ("CAST(array(struct(1 AS a)) AS ARRAY<STRUCT<A: INT>>)", "list<element: struct<A: int32>>", [{"A": 1}]),
     ("CAST(struct(1, '2') AS STRUCT<x: STRING, y: INT>)", "struct<x: string, y: int32>", {"x": "1", "y": 2}),
     ("CAST(array(struct('1')) AS ARRAY<STRUCT<k: DOUBLE>>)", "list<element: struct<k: double>>", [{"k": 1.0}]),
 ]  # fmt: skip

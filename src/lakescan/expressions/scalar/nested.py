@@ -15,11 +15,17 @@ Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # SQL and its type, an
 
 
 def are_same(left: t.Type, right: t.Type) -> bool:
-    """Whether two types are the same but for ids, nullability, and the letters' case of members."""
+    """Whether two types are the same but for ids and nullability.
+
+    Names of members are compared with their letters' case: Arrow's casts take one in another case for a missing one.
+    """
     if not t.children(left) or type(left) is not type(right):
         return left == right
     pairs = _pairs(left, right)
-    return pairs is not None and all(are_same(one.type, other.type) for one, other in pairs)
+    return pairs is not None and all(
+        (isinstance(left, t.ListOf | t.MapOf) or one.name == other.name) and are_same(one.type, other.type)
+        for one, other in pairs
+    )
 
 
 def common(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Type]) -> t.Type | None:
@@ -34,7 +40,11 @@ def common(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Typ
 
 def is_filled(source: t.Type, wanted: t.Type) -> bool:
     """Whether a struct, list or map has nulls without a type inside, and is of the wanted type but for these."""
-    return _is_filled(source, wanted) and not are_same(source, wanted) and bool(t.children(source))
+    return bool(t.children(source)) and _has_unknown(source) and _is_filled(source, wanted)
+
+
+def _has_unknown(kind: t.Type) -> bool:
+    return kind == t.UNKNOWN or any(_has_unknown(each.type) for each in t.children(kind))
 
 
 def _is_filled(source: t.Type, wanted: t.Type) -> bool:

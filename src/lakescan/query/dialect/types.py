@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.typed import Typed
 
 INSTANT = t.Timestamp()
@@ -117,21 +118,12 @@ def cell_of(sql: str, of: Typed) -> Typed:
 
 def result_type(kind: t.Type) -> pa.DataType | None:
     """The Arrow type of a result; None for one that stays as DuckDB returns it."""
-    if isinstance(kind, Foreign) or kind in (t.VARIANT, t.TIME, t.UUID) or isinstance(kind, t.Geospatial):
-        return None
-    match kind:
-        case t.Struct():
-            inner = [(each.name, result_type(each.type)) for each in kind.fields]
-            return None if any(each is None for _, each in inner) else pa.struct(inner)
-        case t.ListOf():
-            element = result_type(kind.element.type)
-            return None if element is None else pa.list_(pa.field("element", element))
-        case t.MapOf():
-            key, value = result_type(kind.key.type), result_type(kind.value.type)
-            if kind.key.type == t.UNKNOWN:  # of map(): Arrow's keys are never null
-                key = pa.string()
-            return None if key is None or value is None else pa.map_(key, value)
-    return kind.arrow()
+    return None if _is_left(kind) else nested.arrow(kind)
+
+
+def _is_left(kind: t.Type) -> bool:
+    is_left = isinstance(kind, Foreign | t.Geospatial) or kind in (t.VARIANT, t.TIME, t.UUID)
+    return is_left or any(_is_left(each.type) for each in t.children(kind))
 
 
 def unnamed(value: Typed) -> Typed:
