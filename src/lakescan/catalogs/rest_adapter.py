@@ -6,6 +6,7 @@ The adapter is mounted on pyiceberg's HTTP session, in front of its own ones, so
   502, 504) is then sent again with the same key: it has one effect, however often it arrives. If the repetition is
   refused (400, 403, ...), the first request may still arrive: that is no answer, either. A conflict (409) is one.
 - 429 and 503 say that a request was not taken: it is sent again after the time that the server asks for.
+- New schemas say the last column id, which servers of earlier versions need.
 - Reads are sent again after these, 502, 504 and no answer. Changes without a key are not: who made them looks up what
   became of them.
 """
@@ -20,6 +21,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from uuid import UUID
 
+from lakescan.catalogs.rest_changes import with_last_column_ids
 from lakescan.common.retries import Attempts, RetryPolicy
 
 _LOG = logging.getLogger("lakescan")
@@ -56,6 +58,8 @@ def _sent(
     from requests import ConnectionError, Timeout
 
     is_read = request.method in _READS
+    if not is_read and (body := with_last_column_ids(request.body)) is not request.body:
+        request.prepare_body(body, None)
     has_key = not is_read and not str(request.url).endswith(_TOKENS) and takes_keys()
     if has_key and KEY not in request.headers:
         request.headers[KEY] = str(uuid7())
