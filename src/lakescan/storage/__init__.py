@@ -23,13 +23,12 @@ from lakescan.encryption import KeyManager
 from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Credential, Credentials, CredentialSource, check_not_signed_remotely
+from lakescan.storage.credentials import Credential, Credentials, CredentialSource, Vended, check_not_signed_remotely
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, account_of
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.vended import Vended
 
 if TYPE_CHECKING:
     from lakescan.storage.single_requests import ListedName
@@ -60,9 +59,8 @@ class Storage:
     `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
     creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
-    of the first location. `credentials` are those that the catalog hands out for a while, which come before the
-    properties; `vended` renews properties that a Unity Catalog issues. `allowed` says which locations it reaches: every
-    other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
+    of the first location. `vended` is what the catalog issues for a while, which comes before the properties. `allowed`
+    says which locations it reaches: every other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -71,7 +69,6 @@ class Storage:
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
-    credentials: Credentials | None = None
     vended: Vended | None = field(default=None, repr=False)
     allowed: AllowedLocations = field(default_factory=AllowedLocations)
 
@@ -97,7 +94,6 @@ class Storage:
             other.cache_folder,
             other.io_properties,
             other.azure_account,
-            other.credentials,
             other.vended,
             other.allowed,
         )
@@ -111,7 +107,6 @@ class Storage:
             "key_manager": self.key_manager,
             "io_properties": self.io_properties,
             "azure_account": self.azure_account,
-            "credentials": self.credentials,
             "vended": self.vended,
             "allowed": self.allowed,
         }
@@ -124,7 +119,7 @@ class Storage:
         """A key for caches: storages with the same identity read the same bytes at the same location."""
         # What a table may not read must not come from the cache of one that may.
         limits = tuple(sorted(self.relocate.items())), self.allowed.prefixes
-        if self.vended is not None:
+        if self.vended is not None and self.vended.identity is not None:
             return self.vended.identity, repr(sorted(self.options.items())), limits
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
         return repr(settings), limits
@@ -137,7 +132,7 @@ class Storage:
     @property
     def is_issued(self) -> bool:
         """Whether a catalog issues credentials for a while, which engines beside this library do not have."""
-        return self.credentials is not None or (self.vended is not None and self.vended.has_credentials)
+        return self.vended is not None and self.vended.has_credentials
 
     def for_writing(self) -> Storage:
         """This storage, with credentials for writing if a catalog issues them."""
@@ -154,19 +149,9 @@ class Storage:
             allowed=self.allowed,
         )
 
-    def _renew(self) -> None:
-        """Take new FileIO properties, with new connections, if the catalog has issued any."""
-        if self.vended is None or self.options or not self.vended.has_credentials:
-            return
-        if (issued := self.vended.properties()) is not self.io_properties:
-            self._of_catalog = StorageOptions.of(issued, ignore_unknown=True)
-            self.io_properties = issued
-            self._filesystems = {}  # last: who finds no connection here makes one with the new properties
-
     @property
     def settings(self) -> StorageOptions:
-        """What connections are made with: the options or, if there are none, the catalog's FileIO properties."""
-        self._renew()
+        """What connections are made with where the catalog issues nothing: the options, else its FileIO properties."""
         return self._settings if self.options else self._of_catalog
 
     def settings_at(self, location: str) -> StorageOptions:
@@ -176,23 +161,26 @@ class Storage:
         return StorageOptions.of({**self.io_properties, **credential.properties}, ignore_unknown=True)
 
     def _credential(self, location: str) -> Credential | None:
-        """The catalog's credential for a location; None if there is none, or options were given."""
-        if self.credentials is None or self.options:
+        """The catalog's credential for a location; None if there is none, options were given, or it is local."""
+        if self.vended is None or self.options:
             return None
-        return self.credentials.at(self.relocated(location))
+        place = self.relocated(location)
+        return None if split_location(place)[0] == "file" else self.vended.at(place)
 
     def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
         """Use more credentials of the catalog, which `source` renews."""
-        if self.credentials is None and credentials:
-            self.credentials = Credentials((), None)
-        if self.credentials is not None and credentials:
-            self.credentials.add(credentials, source)
+        if not credentials:
+            return
+        if self.vended is None:
+            self.vended = Credentials(())
+        assert isinstance(self.vended, Credentials)  # others hand out none with a plan
+        self.vended.add(credentials, source)
 
-    @property
-    def all_options(self) -> StorageOptions:
-        """The options, and what the catalog's FileIO properties say beside them."""
-        self._renew()
-        return StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
+    def all_options_at(self, location: str) -> StorageOptions:
+        """The options, and what the catalog's FileIO properties say of a location beside them."""
+        credential = self._credential(location)
+        of_catalog = {**self.io_properties, **({} if credential is None else credential.properties)}
+        return StorageOptions.of({**of_catalog, **self.options}, ignore_unknown=True)
 
     def relocated(self, location: str) -> str:
         """Replace the longest matching prefix of `relocate` in a location.
@@ -223,8 +211,6 @@ class Storage:
         """The filesystem of a location, and its path there."""
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
-        if scheme != "file":
-            self._renew()
         filesystem = self._connection(scheme, authority, location)
         if scheme == "file":
             return filesystem, os.path.abspath(path)
@@ -244,8 +230,8 @@ class Storage:
         return known[1]
 
     def _connected(self, scheme: str, authority: str, credential: Credential | None) -> pafs.FileSystem:
-        if scheme == "abfs" and credential is None:
-            self._check_account(authority)
+        if scheme == "abfs" and (credential is None or not credential.prefix):
+            self._check_account(authority, {} if credential is None else credential.properties)
         more = {} if credential is None else credential.properties
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
@@ -256,9 +242,10 @@ class Storage:
 
         return PyArrowFileIO(properties).fs_by_scheme(scheme, authority)
 
-    def _check_account(self, authority: str) -> None:
+    def _check_account(self, authority: str, issued: Mapping[str, str]) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
-        settings, account = self.settings, account_of(authority)
+        of_catalog = StorageOptions.of({**self.io_properties, **issued}, ignore_unknown=True)
+        settings, account = self._settings if self.options else of_catalog, account_of(authority)
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
         if settings.has_azure_credentials and account != self.azure_account.lower():
@@ -319,8 +306,8 @@ class Storage:
             return [each for each in locations if not self._is_removed(each)]
         from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
 
-        if self.credentials is None:
-            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.settings)
+        if (settings := self._settings_of_all(locations)) is not None:
+            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], settings)
         if not locations:
             return []
         for location in locations:
@@ -329,6 +316,15 @@ class Storage:
         with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
             done = pool.map(self._is_removed, locations)
             return [each for each, is_done in zip(locations, done, strict=True) if not is_done]
+
+    def _settings_of_all(self, locations: Sequence[str]) -> StorageOptions | None:
+        """What a connection to all of these is made with; None if they need several, or a credential is lacking."""
+        try:
+            if len({id(self._credential(each)) for each in locations}) > 1:
+                return None
+            return self.settings_at(locations[0])
+        except StorageError:  # who removes them one by one learns which
+            return None
 
     def _is_removed(self, location: str) -> bool:
         """Delete a file; False if it could not be."""

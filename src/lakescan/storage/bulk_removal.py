@@ -51,7 +51,7 @@ def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
     clients may mean different stores.
     """
     scheme, bucket, path = split_location(storage.relocated(folder))
-    settings = storage.settings
+    settings = storage.settings_at(folder)
     is_other = may_mean_another_store(settings) or not is_usable()
     if ALIASES.get(scheme, scheme) != "s3" or is_other or not _PLAIN.fullmatch(path.strip("/")):
         return None

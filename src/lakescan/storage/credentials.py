@@ -1,4 +1,6 @@
-"""Credentials that a catalog hands out for a while, each for the locations under a prefix; renewed before they expire.
+"""What a catalog issues for a table's files for a while: credentials, each for the locations under a prefix.
+
+They are renewed before they expire, by every process that reads or writes the files.
 
 No message, `repr` or plan shows their values.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +44,27 @@ class Credential:
         return at is not None and at - seconds < time.time()
 
 
+class Vended(Protocol):
+    """What a catalog issues for one table's files. It can be pickled, and its `repr` has no secret."""
+
+    @property
+    def identity(self) -> Hashable | None:
+        """A key for caches, which stays the same as credentials are renewed; None if the settings are one."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether the catalog issues any: not for local files."""
+
+    def at(self, location: str) -> Credential | None:
+        """The credential for a location: the same object until it is renewed, which asks the catalog.
+
+        None if there is none. Raises `StorageError` if the catalog does not issue one.
+        """
+
+    def for_writing(self) -> Vended:
+        """The same with permission to write."""
+
+
 class CredentialSource(Protocol):
     """Who hands credentials out. Pickled for workers."""
 
@@ -50,7 +73,9 @@ class CredentialSource(Protocol):
 
 
 class Credentials:
-    """The credentials of a table, the longest prefix of a location first. Thread-safe; workers get a copy.
+    """Those that a REST catalog hands out (`Vended`): the longest prefix of a location counts. Thread-safe.
+
+    Workers get a copy.
 
     Example:
         >>> Credentials([Credential("s3://lake/", {"s3.session-token": "..."})]).at("s3://lake/orders/1.parquet")
@@ -69,6 +94,19 @@ class Credentials:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def identity(self) -> None:
+        """None: the settings are the key."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """True."""
+        return True
+
+    def for_writing(self) -> Credentials:
+        """These: they are for whatever the catalog permits."""
+        return self
 
     def at(self, location: str) -> Credential | None:
         """The credential for a location, renewed if it is about to expire; None if there is none.
