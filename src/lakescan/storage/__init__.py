@@ -23,9 +23,16 @@ from lakescan.encryption import KeyManager
 from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Credential, Credentials, CredentialSource, Vended, check_not_signed_remotely
+from lakescan.storage.credentials import (
+    Credential,
+    Credentials,
+    CredentialSource,
+    Vended,
+    check_not_signed_remotely,
+    is_signed_remotely,
+)
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
-from lakescan.storage.filesystems import CONNECTIONS, account_of
+from lakescan.storage.filesystems import CONNECTIONS, account_of, signed_bucket
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
@@ -122,7 +129,8 @@ class Storage:
         if self.vended is not None and self.vended.identity is not None:
             return self.vended.identity, repr(sorted(self.options.items())), limits
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
-        return repr(settings), limits
+        signer = None if self.vended is None else self.vended.signer
+        return repr(settings), limits, None if signer is None else signer.identity
 
     @property
     def has_secrets(self) -> bool:
@@ -166,6 +174,13 @@ class Storage:
             return None
         place = self.relocated(location)
         return None if split_location(place)[0] == "file" else self.vended.at(place)
+
+    def is_signed_remotely(self, location: str) -> bool:
+        """Whether the catalog signs the requests to a location: no client that signs them itself can send any."""
+        if self.vended is None or self.vended.signer is None or (credential := self._credential(location)) is None:
+            return False
+        is_s3 = _store_of(self.relocated(location)) == "s3"
+        return is_s3 and is_signed_remotely({**self.io_properties, **credential.properties})
 
     def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
         """Use more credentials of the catalog, which `source` renews."""
@@ -236,7 +251,10 @@ class Storage:
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
         properties = {**self.io_properties, **more}
-        if scheme == "s3":
+        if scheme == "s3" and self.vended is not None and (signer := self.vended.signer) is not None:
+            if is_signed_remotely(properties):
+                return signed_bucket(authority, StorageOptions.of(properties, ignore_unknown=True), signer)
+        elif scheme == "s3":
             check_not_signed_remotely(properties)
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -304,9 +322,14 @@ class Storage:
         """
         if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
             return [each for each in locations if not self._is_removed(each)]
-        from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
+        from lakescan.storage.bulk_removal import (  # it imports this module
+            left_by_bulk_requests,
+            left_by_signed_requests,
+        )
 
-        if (settings := self._settings_of_all(locations)) is not None:
+        if self.is_signed_remotely(locations[0]):
+            locations = left_by_signed_requests(self, locations)
+        elif (settings := self._settings_of_all(locations)) is not None:
             locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], settings)
         if not locations:
             return []
@@ -379,9 +402,8 @@ class Storage:
             return None
         bucket, key = found
         try:
-            return bucket.whole(key, min(most, limits.WHOLE_FILE))
-        except FileNotFoundError as error:
-            raise MissingFile(self._missing(location, self.relocated(location))) from error
+            with storage_boundary("read", location, self._missing(location, self.relocated(location)), passing=Failed):
+                return bucket.whole(key, min(most, limits.WHOLE_FILE))
         except Failed:
             return None
 
@@ -548,6 +570,11 @@ class Storage:
             f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
         )
+
+
+def _store_of(location: str) -> str:
+    scheme = split_location(location)[0]
+    return ALIASES.get(scheme, scheme)
 
 
 def _check_there(filesystem: pafs.FileSystem, path: str) -> None:

@@ -115,6 +115,11 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         import obstore
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
+    if storage.is_signed_remotely(location):
+        raise UnsupportedFeature(
+            f"committing to a Delta table in {scheme}://{authority} by requests that its catalog signs",
+            "Signed requests read and write Iceberg tables.",
+        )
     options = storage.settings_at(location)
     endpoint = options.endpoint(scheme)
     config = options.delta_rs()

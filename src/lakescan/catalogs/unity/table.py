@@ -71,6 +71,10 @@ class UnityTable:
         """False for local files."""
         return has_credentials(self.location)
 
+    @property
+    def signer(self) -> None:
+        """None: it issues credentials."""
+
     def at(self, location: str) -> Credential | None:
         """FileIO properties with credentials that do not expire soon, for all of the table; raises `StorageError`."""
         if not self.has_credentials:
