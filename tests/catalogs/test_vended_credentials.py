@@ -231,11 +231,3 @@ def test_an_answer_without_credentials_is_a_renewal_that_fails(
     server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "expired", -1))
     with pytest.raises(lakescan.StorageError, match=r"credentials"):
         lake.load_table("db.t").to_arrow()
-
-
-@pytest.mark.parametrize("asked", [{"s3.remote-signing-enabled": "true"}, {"s3.signer": "S3V4RestSigner"}])
-def test_remote_signing_is_refused_by_name_unless_there_are_keys(asked: dict[str, str]) -> None:
-    with pytest.raises(lakescan.UnsupportedFeature, match="requests that the catalog signs"):
-        Storage(io_properties={**asked, "s3.region": REGION}).resolve("s3://lake/1")
-    with_keys = {**asked, "s3.region": REGION, "s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
-    assert Storage(io_properties=with_keys).resolve("s3://lake/1")[1] == "lake/1"
