@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 import lakescan
+from lakescan.storage import Storage
+from lakescan.storage.credentials import Credential, Credentials
 from lakescan.storage.options import StorageOptions
+from lakescan.storage.put_if_absent import put_if_absent
 from lakescan.storage.remote_signing import S3Request, Signature, Signatures
 from lakescan.storage.s3_answers import keys_in, parsed, prefixes_in
 from lakescan.storage.signed_requests import SignedBucket
@@ -22,6 +25,8 @@ class Asked(Exception):
 
 
 class Raising:
+    identity = "nobody"
+
     def sign(self, region: str, request: S3Request) -> Signature:
         raise Asked(region, request.uri)
 
@@ -65,6 +70,8 @@ def test_no_request_goes_to_a_host_that_hands_out_credentials(host: str) -> None
 
 class Answering:
     """Answers what the test says, and counts."""
+
+    identity = "somebody"
 
     def __init__(self, uri: str = URI, headers: dict[str, str] | None = None, *, kept: bool = True) -> None:
         self.uri, self.headers, self.kept, self.asked = uri, headers or {"Authorization": AUTHORIZATION}, kept, 0
@@ -138,6 +145,14 @@ def test_a_signature_is_used_again_for_the_same_headers_that_are_signed(monkeypa
     assert asked(**{"x-own": "2"}) == 5
     signer.kept = False
     assert [asked(fresh=True), asked(**{"x-own": "3"}), asked(**{"x-own": "3"})] == [6, 7, 8]
+
+
+def test_delta_tables_are_not_committed_to_by_signed_requests() -> None:
+    signed = {"s3.remote-signing-enabled": "true", "s3.region": "eu-west-1"}
+    storage = Storage(io_properties=signed, vended=Credentials([Credential("", signed)], None, Raising()))
+    with pytest.raises(lakescan.UnsupportedFeature, match="committing to a Delta table"):
+        put_if_absent(storage, "s3://lake/t/_delta_log/00000000000000000000.json", b"{}")
+    assert storage.is_issued
 
 
 def test_lists_of_keys_are_decoded() -> None:
