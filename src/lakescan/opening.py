@@ -91,7 +91,6 @@ def open_table(
         manager,
         options.cache_folder,
         io_properties,
-        credentials=None if found is None else found.credentials,
         vended=None if found is None else found.vended,
         allowed=AllowedLocations(location) if found is None else found.allowed(options.allowed_locations),
     )

@@ -93,7 +93,7 @@ def test_a_renewal_that_fails_is_an_error_only_once_the_credential_has_expired(
 
 def test_connections_are_made_anew_with_a_renewed_credential() -> None:
     source = Source(credential("s3://lake/", "new", HOUR))
-    storage = Storage(io_properties={"s3.region": REGION}, credentials=Credentials([], source))
+    storage = Storage(io_properties={"s3.region": REGION}, vended=Credentials([], source))
 
     def connected(location: str) -> Any:
         return storage.resolve(location)[0].__reduce__()[1][0]["session_token"]
@@ -148,7 +148,7 @@ def test_a_long_job_renews_the_credentials_of_its_table(lake: lakescan.Catalog, 
     table = lake.load_table("db.t")
     assert ids(table) == ids(table) == [0, 1, 2]
     assert len(server.sent("credentials")) == 1
-    assert "renewed" in str(table.scan().spec.storage.credentials.at("s3://lake/1").properties)
+    assert "renewed" in str(table.scan().spec.storage.vended.at("s3://lake/1").properties)
 
 
 def test_workers_renew_them_themselves(lake: lakescan.Catalog, server: RestServer) -> None:
@@ -201,7 +201,7 @@ def test_secrets_are_shown_nowhere(lake: lakescan.Catalog, server: RestServer, c
         with lake.transaction() as tx:
             tx.load_table("db.t").append(pa.table({"id": [9]}))
             shown = [repr(each) for each in (tx, table, scan, scan.spec, scan.spec.storage, scan.plan())]
-        shown += [str(scan.explain()), str(scan.spec.to_options()), repr(scan.spec.storage.credentials)]
+        shown += [str(scan.explain()), str(scan.spec.to_options()), repr(scan.spec.storage.vended)]
         server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "first", -1))
         server.endpoints = None
         server.credentials = []
@@ -231,11 +231,3 @@ def test_an_answer_without_credentials_is_a_renewal_that_fails(
     server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "expired", -1))
     with pytest.raises(lakescan.StorageError, match=r"credentials"):
         lake.load_table("db.t").to_arrow()
-
-
-@pytest.mark.parametrize("asked", [{"s3.remote-signing-enabled": "true"}, {"s3.signer": "S3V4RestSigner"}])
-def test_remote_signing_is_refused_by_name_unless_there_are_keys(asked: dict[str, str]) -> None:
-    with pytest.raises(lakescan.UnsupportedFeature, match="requests that the catalog signs"):
-        Storage(io_properties={**asked, "s3.region": REGION}).resolve("s3://lake/1")
-    with_keys = {**asked, "s3.region": REGION, "s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
-    assert Storage(io_properties=with_keys).resolve("s3://lake/1")[1] == "lake/1"

@@ -86,10 +86,16 @@ def test_no_text_of_a_storage_has_its_secrets() -> None:
     storage = Storage(
         {"s3.access-key-id": "id", "s3.secret-access-key": SECRET},
         io_properties={"s3.session-token": SECRET},
-        credentials=Credentials([Credential("s3://a", {"s3.session-token": SECRET})]),
+        vended=Credentials([Credential("s3://a", {"s3.session-token": SECRET})]),
         allowed=AllowedLocations("s3://a"),
     )
-    texts = [repr(storage), str(storage), repr(storage.settings), repr(storage.credentials), repr(storage.all_options)]
+    texts = [
+        repr(storage),
+        str(storage),
+        repr(storage.settings),
+        repr(storage.vended),
+        repr(storage.all_options_at("s3://a/1")),
+    ]
     assert [text for text in texts if SECRET in text] == []
 
 

@@ -28,15 +28,17 @@ class FaultyS3:
     """Forwards requests to an endpoint; while `armed`, the one numbered `at` of those it matters to fails."""
 
     def __init__(self, behind: str) -> None:
+        self.behind = behind  # the endpoint of what obeys
         self._behind, self._lock = behind.removeprefix("http://"), threading.Lock()
         self._count, self._at, self._fault = 0, -1, ""
-        self.has_met = False
+        self.has_met = self._lasting = False
         self.requests: Counter[str] = Counter()  # by kind, since they were cleared
 
     @contextmanager
-    def armed(self, fault: str, at: int) -> Iterator[None]:
+    def armed(self, fault: str, at: int, *, lasting: bool = False) -> Iterator[None]:
+        """The fault in the block; if it is `lasting`, also of all requests after the one at `at`."""
         with self._lock:
-            self._count, self._at, self._fault, self.has_met = 0, at, fault, False
+            self._count, self._at, self._fault, self.has_met, self._lasting = 0, at, fault, False, lasting
         try:
             yield
         finally:
@@ -54,9 +56,9 @@ class FaultyS3:
         if fault in (LOST, LATE):
             handler.close_connection = True
         elif fault is not None:
-            _answer(handler, _STATUS[fault], {}, b"")
+            answer(handler, _STATUS[fault], {}, b"")
         else:
-            _answer(handler, status, headers, content)
+            answer(handler, status, headers, content)
 
     def _forwarded(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
         headers = {n: v for n, v in handler.headers.items() if n.lower() not in ("host", "transfer-encoding", "expect")}
@@ -70,8 +72,9 @@ class FaultyS3:
             if not _matters(self._fault, handler):
                 return None
             number, self._count = self._count, self._count + 1
-            self.has_met |= number == self._at
-            return self._fault if number == self._at else None
+            is_met = number == self._at or (self._lasting and number > self._at >= 0)
+            self.has_met |= is_met
+            return self._fault if is_met else None
 
 
 def _kind(handler: BaseHTTPRequestHandler) -> str:
@@ -99,7 +102,8 @@ def _body(handler: BaseHTTPRequestHandler) -> bytes:
     return b"".join(chunks)
 
 
-def _answer(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes) -> None:
+def answer(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes) -> None:
+    """Send an answer."""
     handler.send_response(status)
     is_head = handler.command == "HEAD"
     kept = {n: v for n, v in headers.items() if n.lower() not in ("transfer-encoding", "connection", "server", "date")}
@@ -113,10 +117,10 @@ def _answer(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str
 
 
 @contextmanager
-def faulty_s3(bucket: str) -> Iterator[tuple[str, FaultyS3]]:
+def faulty_s3(bucket: str, make: type[FaultyS3] = FaultyS3) -> Iterator[tuple[str, FaultyS3]]:
     """A server with a bucket: its endpoint, and what decides on faults."""
     with s3_server(bucket) as behind:
-        faulty = FaultyS3(behind)
+        faulty = make(behind)
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"

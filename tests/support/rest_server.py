@@ -88,6 +88,8 @@ class RestServer:
         self.page, self.looks = 0, 0  # tasks of a plan task, how often an asynchronous plan is not completed
         self.of_plan: dict[str, Any] = {}  # more of a completed plan
         self.credentials: list[Any] = []
+        self.signer: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # of requests to S3
+        self.of_signatures = {"Cache-Control": "private"}  # headers of its answers
         self.token: str | None = None  # what requests have to be authorized by
         self.keys: dict[str, Answer] = {}  # answers by their idempotency key
         self.lock = threading.RLock()
@@ -167,6 +169,8 @@ class RestServer:
                 return 204, None
             case ("GET", "namespaces", namespace, "tables", table, "credentials"):
                 return 200, {"storage-credentials": self.credentials}
+            case ("POST", "aws", "s3", "sign") | ("POST", "namespaces", _, "tables", _, "sign") if self.signer:
+                return 200, self.signer(request.body)
             case ("POST", "transactions", "commit"):
                 self._commit(request.body["table-changes"])
                 return 204, None
@@ -215,6 +219,8 @@ class RestServer:
         wanted = CreateTableRequest.model_validate(
             {"location": None, "write-order": None, "partition-spec": None, **body}
         )
+        if body.get("stage-create"):
+            return 200, self._staged((*namespace, wanted.name), wanted)
         with metadata_writes(wanted.properties, wanted.name):
             made = self.catalog.create_table(
                 (*namespace, wanted.name),
@@ -225,6 +231,21 @@ class RestServer:
             )
         return 200, self.loaded(made.name())
 
+    def _staged(self, name: tuple[str, ...], wanted: Any) -> dict[str, Any]:
+        """The answer for a table that is made by a later commit."""
+        from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+        from pyiceberg.table.metadata import new_table_metadata
+        from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+        metadata = new_table_metadata(
+            wanted.table_schema,
+            wanted.partition_spec or UNPARTITIONED_PARTITION_SPEC,
+            wanted.write_order or UNSORTED_SORT_ORDER,
+            wanted.location or f"{self.catalog.properties['warehouse']}/{'/'.join(name)}",
+            wanted.properties,
+        )
+        return {"metadata": json.loads(metadata_text(metadata)), "config": self.table_config, **self.of_table}
+
     def _commit(self, changes: list[dict[str, Any]]) -> None:
         """All or none: what they require is looked at first."""
         from pyiceberg.table import CommitTableRequest
@@ -232,12 +253,27 @@ class RestServer:
         commits = []
         for each in changes:
             wanted = CommitTableRequest.model_validate_json(json.dumps(each))
-            table = self.catalog.load_table((*wanted.identifier.namespace.root, wanted.identifier.name))
-            for requirement in wanted.requirements:
-                requirement.validate(table.metadata)
+            name = (*wanted.identifier.namespace.root, wanted.identifier.name)
+            if any(type(requirement).__name__ == "AssertCreate" for requirement in wanted.requirements):
+                table: Any = _Staged(name, {})
+            else:
+                table = self.catalog.load_table(name)
+                for requirement in wanted.requirements:
+                    requirement.validate(table.metadata)
             commits.append((table, wanted))
         for table, wanted in commits:
             self.catalog.commit_table(table, wanted.requirements, wanted.updates)
+
+
+@dataclass
+class _Staged:
+    """A table that is to be made, as pyiceberg's catalogs look at it."""
+
+    identifier: tuple[str, ...]
+    properties: dict[str, str]
+
+    def name(self) -> tuple[str, ...]:
+        return self.identifier
 
 
 def names(part: str) -> tuple[str, ...]:
@@ -270,7 +306,7 @@ def rest_server(folder: Path, properties: Mapping[str, str] = MappingProxyType({
             state.requests.append(request)
             fault = next((each for each in state.faults if each.times and request.what.endswith(each.what)), None)
             if fault is None:
-                self._send(*state.answer(request), {})
+                self._send(*state.answer(request), state.of_signatures if request.what.endswith("/sign") else {})
                 return
             fault.times -= 1
             if fault.is_done:

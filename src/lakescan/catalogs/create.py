@@ -18,6 +18,7 @@ from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.creation import definition_at
 from lakescan.catalogs.unity.creation import named as unity_named
 from lakescan.catalogs.unity.creation import place as unity_place
+from lakescan.catalogs.vended import credentials_for
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import (
@@ -281,7 +282,11 @@ def replacement_of(
             "one key. Drop it and create it again."
         )
     io_properties = of_storage({**catalog.properties, **opened.io.properties})
-    storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))
+    storage = Storage(
+        io_properties=io_properties,
+        key_manager=key_manager_of(identifier.catalog),
+        vended=credentials_for(catalog, opened),
+    )
     before = IcebergTable.open(opened.metadata_location, storage)
     try:
         changes = redefined(opened, arguments)

@@ -33,9 +33,8 @@ from lakescan.errors import (
 from lakescan.iceberg.scan.server_plan import PlanningServer
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Credentials
+from lakescan.storage.credentials import Vended
 from lakescan.storage.faults import told
-from lakescan.storage.vended import Vended
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
 
@@ -44,8 +43,8 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 class FoundTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets, as `credentials` do, which the catalog renews;
-    a Unity Catalog does both by `vended`. `allowed_locations` are those that the reader gives the catalog.
+    `io_properties` configure access to its files; they hold secrets, as what the catalog issues does (`vended`).
+    `allowed_locations` are those that the reader gives the catalog.
     `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
     catalog that is not of type rest.
     """
@@ -54,7 +53,6 @@ class FoundTable:
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     key_manager: str | None = None
-    credentials: Credentials | None = None
     planning: ServerPlanning | None = None
     vended: Vended | None = None
     allowed_locations: tuple[str, ...] | None = None
@@ -70,7 +68,6 @@ class FoundTable:
         return Storage(
             io_properties=self.io_properties,
             key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
-            credentials=self.credentials,
             vended=self.vended,
             allowed=self.allowed(),
         )
@@ -136,8 +133,8 @@ def find(identifier: Identifier) -> FoundTable:
         table.metadata_location,
         of_storage({**catalog.properties, **table.io.properties}),
         key_manager_name(identifier.catalog),
-        credentials_for(getattr(catalog, "collects_for", catalog), table),
         ServerPlanning.of(catalog, table),
+        credentials_for(getattr(catalog, "collects_for", catalog), table),
         allowed_locations=allowed,
     )
 

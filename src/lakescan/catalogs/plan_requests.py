@@ -17,8 +17,9 @@ from lakescan.catalogs.rest_session import (
     is_rest,
     message_of,
     object_in,
+    plain_properties,
 )
-from lakescan.catalogs.vended import credentials_in, plain_properties, source_for
+from lakescan.catalogs.vended import credentials_in, source_for
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.server_plan import Planned

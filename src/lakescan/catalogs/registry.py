@@ -70,7 +70,7 @@ def key_manager_name(name: str) -> str | None:
     It is code to run, so it counts only where this user says it, here or in pyiceberg's configuration: a server may
     answer with any properties.
     """
-    return _of_user(name, KEY_MANAGER)
+    return user_property(name, KEY_MANAGER)
 
 
 def allowed_locations(name: str) -> tuple[str, ...] | None:
@@ -78,12 +78,15 @@ def allowed_locations(name: str) -> tuple[str, ...] | None:
 
     A limit on what the server says: it counts only where this user says it, as `key-manager` does.
     """
-    found = _of_user(name, ALLOWED)
+    found = user_property(name, ALLOWED)
     return None if found is None else tuple(each.strip() for each in found.split(",") if each.strip())
 
 
-def _of_user(name: str, wanted: str) -> str | None:
-    """A property of a catalog that this user gives, here or in pyiceberg's configuration."""
+def user_property(name: str, wanted: str) -> str | None:
+    """A property of a catalog that this user gives, here or in pyiceberg's configuration; None if it has none.
+
+    A server may answer with any properties: what says whom to trust counts only where the user says it.
+    """
     if name in _GIVEN:
         return _GIVEN[name].get(wanted)
     try:

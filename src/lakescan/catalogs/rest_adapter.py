@@ -31,14 +31,17 @@ _PASSED_ON = (401, 409, 419)  # of changes: a conflict, and a token that has exp
 _READS = ("GET", "HEAD")
 _TOKENS = "/oauth/tokens"  # requests for tokens change nothing
 _POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
+_CONNECTIONS = 128
 _LONGEST = 60  # seconds that a server may ask to wait; a longer wait is left to the caller
 
 
 def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
     """Send the requests of a session to a server by the rules of this module; `takes_keys` tells if it knows keys."""
-    from requests.adapters import BaseAdapter
+    from requests.adapters import BaseAdapter, HTTPAdapter
 
     inner = session.get_adapter(url)
+    if type(inner) is HTTPAdapter:  # which keeps 10 connections, and warns of each further one
+        inner = for_threads()
 
     class Adapter(BaseAdapter):
         """Sends by another adapter."""
@@ -52,11 +55,21 @@ def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
     session.mount(url, Adapter())
 
 
+def for_threads() -> Any:
+    """An adapter as `requests` has it, for as many threads as read files at once."""
+    from requests.adapters import HTTPAdapter
+
+    return HTTPAdapter(pool_maxsize=_CONNECTIONS)
+
+
 def _sent(
     inner: Any, request: Any, takes_keys: Callable[[], bool], arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
     from requests import ConnectionError, Timeout
 
+    if request.headers.get(KEY) == "":  # it changes nothing, and who made it repeats it
+        del request.headers[KEY]
+        return inner.send(request, *arguments, **named)
     is_read = request.method in _READS
     if not is_read and (body := with_last_column_ids(request.body)) is not request.body:
         request.prepare_body(body, None)
@@ -76,7 +89,7 @@ def _sent(
         status = int(response.status_code)
         is_unclear = (status in _NOT_ANSWERED and (is_read or has_key)) or (status == _FAILED and has_key)
         may_repeat = status in _NOT_TAKEN or is_unclear
-        if not may_repeat or not _waited(response.headers.get("Retry-After"), attempts):
+        if not may_repeat or not waited(response.headers.get("Retry-After"), attempts):
             if has_key and is_open and 400 <= status < 500 and status not in _PASSED_ON:
                 response.close()
                 raise ConnectionError(f"no answer to a request whose repetition is refused with status {status}")
@@ -86,7 +99,7 @@ def _sent(
         response.close()
 
 
-def _waited(asked: str | None, attempts: Attempts) -> bool:
+def waited(asked: str | None, attempts: Attempts) -> bool:
     """Wait as long as the server asks; False, at once, if that is too long, or it was sent often enough."""
     seconds = _seconds(asked)
     if seconds > _LONGEST or not attempts.wait():

@@ -6,7 +6,7 @@ Requests go through pyiceberg's own HTTP session, which has the catalog's authen
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
 from lakescan.catalogs.answers import json_in
+from lakescan.catalogs.rest_adapter import KEY, for_threads
 from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 
 TIMEOUT = 60  # seconds
@@ -28,6 +29,7 @@ COMMIT_TRANSACTION = "POST /v1/{prefix}/transactions/commit"
 PLAN, PLAN_RESULT = f"POST {_TABLE}/plan", f"GET {_TABLE}/plan/{{plan-id}}"
 CANCEL_PLAN, PLAN_TASKS = f"DELETE {_TABLE}/plan/{{plan-id}}", f"POST {_TABLE}/tasks"
 CREDENTIALS, REPORT_METRICS = f"GET {_TABLE}/credentials", f"POST {_TABLE}/metrics"
+SIGN = f"POST {_TABLE}/sign"
 
 
 def is_rest(catalog: Any) -> bool:
@@ -44,8 +46,8 @@ class Server:
 
 
 _SERVERS: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
-_HANDED_OUT: WeakKeyDictionary[Any, dict[str, Sequence[Mapping[str, Any]]]] = WeakKeyDictionary()  # by URL
-_MARK = b'"storage-credentials"'
+_HANDED_OUT: WeakKeyDictionary[Any, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by URL
+_MEMBERS = ("storage-credentials", "remote-signing-config")
 
 
 class RestSession:
@@ -97,6 +99,19 @@ class RestSession:
         """Delete a path under the catalog's prefix; see `post`."""
         return self._sent("DELETE", path, None, None)
 
+    def post_to(self, url: str, body: Any, headers: Mapping[str, str], renew: Callable[[], object]) -> Any:
+        """Post JSON, which changes nothing, to an address that the catalog names; see `post`.
+
+        It is sent once, and no redirection is followed.
+        """
+        has_adapter = url.lower().startswith(self._catalog.url("", prefixed=False).lower())
+        own = {KEY: ""} if has_adapter else {}  # see `rest_adapter`
+        root = "/".join([*url.split("/")[:3], ""])
+        if not has_adapter and root not in self.session.adapters:
+            self.session.mount(root, for_threads())
+        arguments = {"data": json.dumps(body).encode(), "headers": {**headers, **own}, "allow_redirects": False}
+        return self._renewed("POST", url, renew, arguments)
+
     def _sent(
         self,
         method: str,
@@ -106,11 +121,14 @@ class RestSession:
         query: Mapping[str, str] | None = None,
     ) -> Any:
         url = self._catalog.url("{path}", path=path)
-        response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
+        return self._renewed(method, url, renew, {"params": query, "data": data})
+
+    def _renewed(self, method: str, url: str, renew: Callable[[], object] | None, arguments: Mapping[str, Any]) -> Any:
+        response = self.session.request(method, url, timeout=TIMEOUT, **arguments)
         if response.status_code in _ENDED and renew is not None:
             with suppress(Exception):
                 renew()
-            response = self.session.request(method, url, params=query, data=data, timeout=TIMEOUT)
+            response = self.session.request(method, url, timeout=TIMEOUT, **arguments)
         return response
 
     def _asked(self) -> Server:
@@ -130,16 +148,24 @@ class RestSession:
 
 
 def keep_credentials(catalog: Any) -> None:
-    """Keep the storage credentials that the server hands out with tables: pyiceberg keeps those of one prefix."""
+    """Keep what the server says with tables of access to their files, of which pyiceberg keeps one credential."""
     kept = _HANDED_OUT[catalog] = {}
 
     def look(response: Any, *arguments: Any, **named: Any) -> None:
-        if response.request.method != "GET" or response.status_code != 200:
+        method, url = response.request.method, response.url.partition("?")[0]
+        is_creation = method == "POST" and url.endswith("/tables")
+        if response.status_code != 200 or not (method == "GET" or is_creation):
             return
-        url, given = response.url.partition("?")[0], None
-        if _MARK in response.content:
+        if is_creation:
+            try:
+                url = f"{url}/{quote(json.loads(response.request.body)['name'], safe='')}"
+            except (ValueError, TypeError, KeyError):  # a commit to a table with the name `tables`
+                return
+        given = {}
+        if any(each.encode() in response.content for each in _MEMBERS):
             with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
-                given = json_in(response).get("storage-credentials")
+                answer = json_in(response)
+                given = {each: answer[each] for each in _MEMBERS if answer.get(each)}
         if given:
             kept[url] = given
         else:
@@ -148,10 +174,18 @@ def keep_credentials(catalog: Any) -> None:
     http_session(catalog).hooks["response"].append(look)
 
 
-def credentials_of_table(catalog: Any, name: tuple[str, ...]) -> Sequence[Mapping[str, Any]]:
-    """The storage credentials that the server handed out with a table when it was last loaded, as JSON."""
+def handed_out_with(catalog: Any, name: tuple[str, ...]) -> Mapping[str, Any]:
+    """What the server said of access to a table's files when it was last loaded or made, as JSON.
+
+    The members are `storage-credentials` and `remote-signing-config`, as far as there are any.
+    """
     url = catalog.url("{path}", path=RestSession(catalog).table_path(name))
-    return _HANDED_OUT.get(catalog, {}).get(url, ())
+    return _HANDED_OUT.get(catalog, {}).get(url, {})
+
+
+def plain_properties(catalog: Any) -> dict[str, Any]:
+    """The properties of a connection by which another process connects: texts, and the settings of `auth` and `ssl`."""
+    return {name: value for name, value in catalog.properties.items() if isinstance(value, str | dict)}
 
 
 def has_session(catalog: Any) -> bool:

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.catalogs.registry import connection_with
+from lakescan.catalogs.remote_signing import signer_of
 from lakescan.catalogs.rest_session import (
     CREDENTIALS,
     RestSession,
-    credentials_of_table,
+    handed_out_with,
     is_rest,
     message_of,
     object_in,
+    plain_properties,
 )
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.storage.credentials import Credential, Credentials
+from lakescan.storage.credentials import Credential, Credentials, is_signed_remotely
 
 
 @dataclass(frozen=True)
@@ -70,17 +72,23 @@ def _is_credential(given: Any) -> bool:
 
 
 def credentials_for(catalog: Any, table: Any) -> Credentials | None:
-    """The credentials that a catalog has handed out with a table (pyiceberg's); None if there are none.
+    """What a catalog has issued with a table (pyiceberg's); None if there is nothing.
 
-    They are those by prefix or, without these, what is configured with an expiry.
+    Credentials are those by prefix or, without these, what is configured with an expiry. Where these say so, and have
+    no keys, the catalog signs requests.
     """
     if not is_rest(catalog):
         return None
-    name = table.name()
-    given = {"storage-credentials": credentials_of_table(catalog, name)}
-    if by_prefix := credentials_in(given, f"what catalog {catalog.name!r} says of {'.'.join(name)}"):
+    name, said = table.name(), of_storage({**catalog.properties, **table.io.properties})
+    by_prefix = credentials_in(
+        handed_out_with(catalog, name), f"what catalog {catalog.name!r} says of {'.'.join(name)}"
+    )
+    whole = Credential("", said)
+    if any(is_signed_remotely({**said, **each.properties}) for each in (whole, *by_prefix)):
+        rest = (whole,) if is_signed_remotely(said) else ()
+        return Credentials((*by_prefix, *rest), source_for(catalog, name), signer_of(catalog, table))
+    if by_prefix:
         return Credentials(by_prefix, source_for(catalog, name))
-    whole = Credential("", of_storage({**catalog.properties, **table.io.properties}))
     return None if whole.expires_at is None else Credentials([whole], source_for(catalog, name))
 
 
@@ -89,8 +97,3 @@ def source_for(catalog: Any, name: tuple[str, ...], plan_id: str | None = None) 
     if not RestSession(catalog).has(CREDENTIALS):
         return None
     return CatalogCredentials(catalog.name, tuple(name), plain_properties(catalog), plan_id)
-
-
-def plain_properties(catalog: Any) -> dict[str, Any]:
-    """The properties of a connection by which another process connects: texts, and the settings of `auth` and `ssl`."""
-    return {name: value for name, value in catalog.properties.items() if isinstance(value, str | dict)}

@@ -23,13 +23,19 @@ from lakescan.encryption import KeyManager
 from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Credential, Credentials, CredentialSource, check_not_signed_remotely
+from lakescan.storage.credentials import (
+    Credential,
+    Credentials,
+    CredentialSource,
+    Vended,
+    check_not_signed_remotely,
+    is_signed_remotely,
+)
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
-from lakescan.storage.filesystems import CONNECTIONS, account_of
+from lakescan.storage.filesystems import CONNECTIONS, account_of, signed_bucket
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.vended import Vended
 
 if TYPE_CHECKING:
     from lakescan.storage.single_requests import ListedName
@@ -60,9 +66,8 @@ class Storage:
     `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
     creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
-    of the first location. `credentials` are those that the catalog hands out for a while, which come before the
-    properties; `vended` renews properties that a Unity Catalog issues. `allowed` says which locations it reaches: every
-    other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
+    of the first location. `vended` is what the catalog issues for a while, which comes before the properties. `allowed`
+    says which locations it reaches: every other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -71,7 +76,6 @@ class Storage:
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
-    credentials: Credentials | None = None
     vended: Vended | None = field(default=None, repr=False)
     allowed: AllowedLocations = field(default_factory=AllowedLocations)
 
@@ -97,7 +101,6 @@ class Storage:
             other.cache_folder,
             other.io_properties,
             other.azure_account,
-            other.credentials,
             other.vended,
             other.allowed,
         )
@@ -111,7 +114,6 @@ class Storage:
             "key_manager": self.key_manager,
             "io_properties": self.io_properties,
             "azure_account": self.azure_account,
-            "credentials": self.credentials,
             "vended": self.vended,
             "allowed": self.allowed,
         }
@@ -124,10 +126,11 @@ class Storage:
         """A key for caches: storages with the same identity read the same bytes at the same location."""
         # What a table may not read must not come from the cache of one that may.
         limits = tuple(sorted(self.relocate.items())), self.allowed.prefixes
-        if self.vended is not None:
+        if self.vended is not None and self.vended.identity is not None:
             return self.vended.identity, repr(sorted(self.options.items())), limits
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
-        return repr(settings), limits
+        signer = None if self.vended is None else self.vended.signer
+        return repr(settings), limits, None if signer is None else signer.identity
 
     @property
     def has_secrets(self) -> bool:
@@ -137,7 +140,7 @@ class Storage:
     @property
     def is_issued(self) -> bool:
         """Whether a catalog issues credentials for a while, which engines beside this library do not have."""
-        return self.credentials is not None or (self.vended is not None and self.vended.has_credentials)
+        return self.vended is not None and self.vended.has_credentials
 
     def for_writing(self) -> Storage:
         """This storage, with credentials for writing if a catalog issues them."""
@@ -154,19 +157,9 @@ class Storage:
             allowed=self.allowed,
         )
 
-    def _renew(self) -> None:
-        """Take new FileIO properties, with new connections, if the catalog has issued any."""
-        if self.vended is None or self.options or not self.vended.has_credentials:
-            return
-        if (issued := self.vended.properties()) is not self.io_properties:
-            self._of_catalog = StorageOptions.of(issued, ignore_unknown=True)
-            self.io_properties = issued
-            self._filesystems = {}  # last: who finds no connection here makes one with the new properties
-
     @property
     def settings(self) -> StorageOptions:
-        """What connections are made with: the options or, if there are none, the catalog's FileIO properties."""
-        self._renew()
+        """What connections are made with where the catalog issues nothing: the options, else its FileIO properties."""
         return self._settings if self.options else self._of_catalog
 
     def settings_at(self, location: str) -> StorageOptions:
@@ -176,23 +169,33 @@ class Storage:
         return StorageOptions.of({**self.io_properties, **credential.properties}, ignore_unknown=True)
 
     def _credential(self, location: str) -> Credential | None:
-        """The catalog's credential for a location; None if there is none, or options were given."""
-        if self.credentials is None or self.options:
+        """The catalog's credential for a location; None if there is none, options were given, or it is local."""
+        if self.vended is None or self.options:
             return None
-        return self.credentials.at(self.relocated(location))
+        place = self.relocated(location)
+        return None if split_location(place)[0] == "file" else self.vended.at(place)
+
+    def is_signed_remotely(self, location: str) -> bool:
+        """Whether the catalog signs the requests to a location: no client that signs them itself can send any."""
+        if self.vended is None or self.vended.signer is None or (credential := self._credential(location)) is None:
+            return False
+        is_s3 = _store_of(self.relocated(location)) == "s3"
+        return is_s3 and is_signed_remotely({**self.io_properties, **credential.properties})
 
     def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
         """Use more credentials of the catalog, which `source` renews."""
-        if self.credentials is None and credentials:
-            self.credentials = Credentials((), None)
-        if self.credentials is not None and credentials:
-            self.credentials.add(credentials, source)
+        if not credentials:
+            return
+        if self.vended is None:
+            self.vended = Credentials(())
+        assert isinstance(self.vended, Credentials)  # others hand out none with a plan
+        self.vended.add(credentials, source)
 
-    @property
-    def all_options(self) -> StorageOptions:
-        """The options, and what the catalog's FileIO properties say beside them."""
-        self._renew()
-        return StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
+    def all_options_at(self, location: str) -> StorageOptions:
+        """The options, and what the catalog's FileIO properties say of a location beside them."""
+        credential = self._credential(location)
+        of_catalog = {**self.io_properties, **({} if credential is None else credential.properties)}
+        return StorageOptions.of({**of_catalog, **self.options}, ignore_unknown=True)
 
     def relocated(self, location: str) -> str:
         """Replace the longest matching prefix of `relocate` in a location.
@@ -223,8 +226,6 @@ class Storage:
         """The filesystem of a location, and its path there."""
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
-        if scheme != "file":
-            self._renew()
         filesystem = self._connection(scheme, authority, location)
         if scheme == "file":
             return filesystem, os.path.abspath(path)
@@ -244,21 +245,25 @@ class Storage:
         return known[1]
 
     def _connected(self, scheme: str, authority: str, credential: Credential | None) -> pafs.FileSystem:
-        if scheme == "abfs" and credential is None:
-            self._check_account(authority)
+        if scheme == "abfs" and (credential is None or not credential.prefix):
+            self._check_account(authority, {} if credential is None else credential.properties)
         more = {} if credential is None else credential.properties
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
         properties = {**self.io_properties, **more}
-        if scheme == "s3":
+        if scheme == "s3" and self.vended is not None and (signer := self.vended.signer) is not None:
+            if is_signed_remotely(properties):
+                return signed_bucket(authority, StorageOptions.of(properties, ignore_unknown=True), signer)
+        elif scheme == "s3":
             check_not_signed_remotely(properties)
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         return PyArrowFileIO(properties).fs_by_scheme(scheme, authority)
 
-    def _check_account(self, authority: str) -> None:
+    def _check_account(self, authority: str, issued: Mapping[str, str]) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
-        settings, account = self.settings, account_of(authority)
+        of_catalog = StorageOptions.of({**self.io_properties, **issued}, ignore_unknown=True)
+        settings, account = self._settings if self.options else of_catalog, account_of(authority)
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
         if settings.has_azure_credentials and account != self.azure_account.lower():
@@ -317,10 +322,15 @@ class Storage:
         """
         if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
             return [each for each in locations if not self._is_removed(each)]
-        from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
+        from lakescan.storage.bulk_removal import (  # it imports this module
+            left_by_bulk_requests,
+            left_by_signed_requests,
+        )
 
-        if self.credentials is None:
-            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.settings)
+        if self.is_signed_remotely(locations[0]):
+            locations = left_by_signed_requests(self, locations)
+        elif (settings := self._settings_of_all(locations)) is not None:
+            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], settings)
         if not locations:
             return []
         for location in locations:
@@ -329,6 +339,15 @@ class Storage:
         with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
             done = pool.map(self._is_removed, locations)
             return [each for each, is_done in zip(locations, done, strict=True) if not is_done]
+
+    def _settings_of_all(self, locations: Sequence[str]) -> StorageOptions | None:
+        """What a connection to all of these is made with; None if they need several, or a credential is lacking."""
+        try:
+            if len({id(self._credential(each)) for each in locations}) > 1:
+                return None
+            return self.settings_at(locations[0])
+        except StorageError:  # who removes them one by one learns which
+            return None
 
     def _is_removed(self, location: str) -> bool:
         """Delete a file; False if it could not be."""
@@ -383,9 +402,8 @@ class Storage:
             return None
         bucket, key = found
         try:
-            return bucket.whole(key, min(most, limits.WHOLE_FILE))
-        except FileNotFoundError as error:
-            raise MissingFile(self._missing(location, self.relocated(location))) from error
+            with storage_boundary("read", location, self._missing(location, self.relocated(location)), passing=Failed):
+                return bucket.whole(key, min(most, limits.WHOLE_FILE))
         except Failed:
             return None
 
@@ -552,6 +570,11 @@ class Storage:
             f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
         )
+
+
+def _store_of(location: str) -> str:
+    scheme = split_location(location)[0]
+    return ALIASES.get(scheme, scheme)
 
 
 def _check_there(filesystem: pafs.FileSystem, path: str) -> None:

@@ -59,7 +59,7 @@ class AllowedLocations:
                     "must not lead to files of this machine. If its files were copied here, pass relocate={old_prefix: "
                     "new_prefix}."
                 )
-        elif _hands_out_credentials(authority):
+        elif hands_out_credentials(authority):
             raise LocationRefused(
                 f"{shown(location)} is on a host that hands out credentials of this machine: no table may lead there"
             )
@@ -112,7 +112,8 @@ def _is_in(place: str, folder: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _hands_out_credentials(authority: str) -> bool:
+def hands_out_credentials(authority: str) -> bool:
+    """Whether a host hands out the credentials of a machine, by the spelling of its name."""
     host = authority.rpartition("@")[2].lower()
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     if host.rstrip(".") in _METADATA_HOSTS:

@@ -13,11 +13,14 @@ from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import is_usable, may_mean_another_store, object_store
 from lakescan.storage.options import StorageOptions
+from lakescan.storage.single_requests import signed_client
 
 _LOG = logging.getLogger("lakescan")
 _FEW = 20  # for fewer files, requests of their own are as good
 # Keys that each client sends as they are: others are removed by the filesystem that has listed them.
 _PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
+_KEYS = 1000  # that a bulk request has at most
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff]")  # what XML cannot have, or reads as another character
 _FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have refused bulk requests
 
 
@@ -44,6 +47,30 @@ def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], se
     return left
 
 
+def left_by_signed_requests(storage: Storage, locations: Sequence[str]) -> list[str]:
+    """The same by bulk requests that a catalog signs; those of locations that it does not sign are left, too."""
+    if len(locations) < _FEW:
+        return list(locations)
+    left, by_bucket = list[str](), defaultdict[str, dict[str, str]](dict)  # locations by their keys
+    for location in locations:
+        _, bucket, path = split_location(storage.relocated(location))
+        if storage.is_signed_remotely(location) and not _UNFIT.search(path):
+            by_bucket[bucket][path[1:]] = location
+        else:
+            left.append(location)
+    for found in by_bucket.values():
+        client, keys = signed_client(storage, next(iter(found.values()))), list(found)
+        for start in range(0, len(keys), _KEYS):
+            some = keys[start : start + _KEYS]
+            try:
+                left += [found[key] for key in client.delete_all(some)]
+            except Exception as error:  # files are then removed one by one
+                _LOG.info("bulk removal from %s failed, files are removed one by one: %s", client.name, error)
+                left += [found[key] for key in keys[start:]]
+                break
+    return left
+
+
 def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
     """Obstore's client of the bucket of a folder in S3, which repeats failed requests, and the folder's path in there.
 
@@ -51,9 +78,11 @@ def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
     clients may mean different stores.
     """
     scheme, bucket, path = split_location(storage.relocated(folder))
-    settings = storage.settings
+    settings = storage.settings_at(folder)
     is_other = may_mean_another_store(settings) or not is_usable()
     if ALIASES.get(scheme, scheme) != "s3" or is_other or not _PLAIN.fullmatch(path.strip("/")):
+        return None
+    if storage.is_signed_remotely(folder):
         return None
     if importlib.util.find_spec("obstore") is None:
         return None

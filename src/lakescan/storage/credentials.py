@@ -1,4 +1,6 @@
-"""Credentials that a catalog hands out for a while, each for the locations under a prefix; renewed before they expire.
+"""What a catalog issues for a table's files for a while: credentials, each for the locations under a prefix.
+
+They are renewed before they expire, by every process that reads or writes the files.
 
 No message, `repr` or plan shows their values.
 """
@@ -8,16 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lakescan.errors import StorageError, UnsupportedFeature
 from lakescan.storage.locations import ALIASES
+from lakescan.storage.remote_signing import RequestSigner
 
 _LOG = logging.getLogger("lakescan")
 _EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do
 _AGAIN = 30  # seconds after which renewal is tried again, if it failed
+_KEYS = ("s3.access-key-id", "client.access-key-id")
 # The properties that say when a credential expires, in milliseconds since 1970; Azure's ends with the account's name.
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 
@@ -42,6 +46,31 @@ class Credential:
         return at is not None and at - seconds < time.time()
 
 
+class Vended(Protocol):
+    """What a catalog issues for one table's files. It can be pickled, and its `repr` has no secret."""
+
+    @property
+    def identity(self) -> Hashable | None:
+        """A key for caches, which stays the same as credentials are renewed; None if the settings are one."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether the catalog issues any: not for local files."""
+
+    @property
+    def signer(self) -> RequestSigner | None:
+        """Who signs requests to S3 where a credential says so and has no keys; None if nobody does."""
+
+    def at(self, location: str) -> Credential | None:
+        """The credential for a location: the same object until it is renewed, which asks the catalog.
+
+        None if there is none. Raises `StorageError` if the catalog does not issue one.
+        """
+
+    def for_writing(self) -> Vended:
+        """The same with permission to write."""
+
+
 class CredentialSource(Protocol):
     """Who hands credentials out. Pickled for workers."""
 
@@ -50,25 +79,45 @@ class CredentialSource(Protocol):
 
 
 class Credentials:
-    """The credentials of a table, the longest prefix of a location first. Thread-safe; workers get a copy.
+    """Those that a REST catalog hands out (`Vended`): the longest prefix of a location counts. Thread-safe.
+
+    Workers get a copy.
 
     Example:
         >>> Credentials([Credential("s3://lake/", {"s3.session-token": "..."})]).at("s3://lake/orders/1.parquet")
         Credential(prefix='s3://lake/')
     """
 
-    def __init__(self, known: Sequence[Credential], source: CredentialSource | None = None) -> None:
-        self._known, self._source = tuple(known), source
+    def __init__(
+        self,
+        known: Sequence[Credential],
+        source: CredentialSource | None = None,
+        signer: RequestSigner | None = None,
+    ) -> None:
+        self._known, self._source, self.signer = tuple(known), source, signer
         self._lock, self._not_before = threading.Lock(), 0.0
 
     def __repr__(self) -> str:
         return f"Credentials({', '.join(sorted(each.prefix for each in self._known))})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"known": self._known, "source": self._source}
+        return {"known": self._known, "source": self._source, "signer": self.signer}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def identity(self) -> None:
+        """None: the settings are the key."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """True."""
+        return True
+
+    def for_writing(self) -> Credentials:
+        """These: they are for whatever the catalog permits."""
+        return self
 
     def at(self, location: str) -> Credential | None:
         """The credential for a location, renewed if it is about to expire; None if there is none.
@@ -129,12 +178,16 @@ def _merged(
     return (*kept, *more)
 
 
-def check_not_signed_remotely(properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedFeature` if the catalog is to sign S3 requests, and there are no keys to do it here."""
+def is_signed_remotely(properties: Mapping[str, str]) -> bool:
+    """Whether the catalog is to sign S3 requests, and there are no keys to do it here."""
     wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
-    if wanted and "s3.access-key-id" not in properties:
+    return wanted and properties.keys().isdisjoint(_KEYS)
+
+
+def check_not_signed_remotely(properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedFeature` if a catalog is to sign S3 requests, and none is known here that does."""
+    if is_signed_remotely(properties):
         raise UnsupportedFeature(
-            "S3 requests that the catalog signs (s3.remote-signing-enabled)",
-            "pyarrow and obstore sign requests themselves. Have the catalog hand out credentials instead, by its "
-            "property 'header.X-Iceberg-Access-Delegation'='vended-credentials', or give keys by s3.access-key-id.",
+            "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
+            "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
         )

@@ -11,6 +11,7 @@ from pyarrow import fs as pafs
 from lakescan.errors import InvalidOption
 from lakescan.storage import hdfs
 from lakescan.storage.options import StorageOptions
+from lakescan.storage.remote_signing import RequestSigner
 
 CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
 _IO_THREADS = threading.Lock()
@@ -33,6 +34,14 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         f"no filesystem for {scheme}:// locations: supported are file, s3, gs, abfs, hdfs; "
         "for a table that was copied, pass relocate={old_prefix: new_prefix}"
     )
+
+
+def signed_bucket(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
+    """A bucket of S3 whose requests a catalog signs."""
+    from lakescan.storage.signed_files import SignedFiles
+    from lakescan.storage.signed_requests import SignedBucket
+
+    return pafs.PyFileSystem(SignedFiles(SignedBucket(bucket, options, signer)))
 
 
 def _s3(arguments: dict[str, Any]) -> pafs.FileSystem:

@@ -115,7 +115,12 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         import obstore
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
-    options = storage.settings
+    if storage.is_signed_remotely(location):
+        raise UnsupportedFeature(
+            f"committing to a Delta table in {scheme}://{authority} by requests that its catalog signs",
+            "Signed requests read and write Iceberg tables.",
+        )
+    options = storage.settings_at(location)
     endpoint = options.endpoint(scheme)
     config = options.delta_rs()
     if scheme == "gcs" and (address := options.google_address()) is not None:
@@ -129,7 +134,9 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
                 "Conditional puts are sent to the account's blobs: set adls.blob-storage-authority, too.",
             )
         config["azure_storage_endpoint"] = address
-    if storage.all_options.delta_rs().get("aws_s3_locking_provider") or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
+    if storage.all_options_at(location).delta_rs().get("aws_s3_locking_provider") or os.environ.get(
+        "AWS_S3_LOCKING_PROVIDER"
+    ):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
             "lakescan commits by conditional puts, which writers with a lock table would overwrite: change all "

@@ -184,7 +184,7 @@ _INSTEAD = {
     "google_service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
     "google_service_account_key": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
     "service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
-    "s3.signer": "Remote signing is not supported: set s3.access-key-id and s3.secret-access-key.",
+    "s3.signer": "Open the table by its name in a catalog of type rest, which signs requests, or set s3.access-key-id.",
     "fs.s3a.aws.credentials.provider": "Set keys, or s3.anonymous=true; otherwise those of the environment are used.",
 }
 

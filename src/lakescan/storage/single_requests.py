@@ -22,6 +22,7 @@ from lakescan.storage.object_clients import environment_of_clients, is_usable, m
 
 if TYPE_CHECKING:
     from lakescan.storage import Storage
+    from lakescan.storage.signed_requests import SignedBucket
 
 MOST_AT_ONCE = 128  # requests; the client opens a connection for each
 _LOG = logging.getLogger("lakescan")
@@ -97,10 +98,35 @@ class SingleRequests:
         return Failed(str(error))
 
 
-def single_requests(storage: Storage, location: str) -> tuple[SingleRequests, str] | None:
+@dataclass
+class SignedRequests:
+    """A bucket whose requests a catalog signs; as `SingleRequests`."""
+
+    bucket: SignedBucket
+
+    def whole(self, key: str, most: int) -> bytes | None:
+        """A whole file; None if it has more bytes than `most`. Raises `FileNotFoundError`, `OSError`."""
+        return self.bucket.whole(key, most)
+
+    def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
+        """The names in a folder that come after a name, page by page, in order; those in its folders, too."""
+        start = len(folder) + 1
+        for keys, _ in self.bucket.pages(f"{folder}/", after=f"{folder}/{after}"):
+            yield [ListedName(each.key[start:], each.size, each.modified) for each in keys]
+
+
+def signed_client(storage: Storage, location: str) -> SignedBucket:
+    """The bucket of a location whose requests a catalog signs, as its filesystem has it."""
+    found: SignedBucket = storage.resolve(location)[0].handler.bucket
+    return found
+
+
+def single_requests(storage: Storage, location: str) -> tuple[SingleRequests | SignedRequests, str] | None:
     """The bucket of a location and the key in it; None where pyarrow has to read."""
     scheme, bucket, path = split_location(storage.relocated(location))
     key = path.removeprefix("/")
+    if storage.is_signed_remotely(location):
+        return SignedRequests(signed_client(storage, location)), key
     if ALIASES.get(scheme, scheme) != "s3" or not _PLAIN.fullmatch(key):
         return None
     given = storage.settings_at(location)

@@ -45,7 +45,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
         def opened(self, base: Any) -> CollectedTable:
             """A table of the real catalog, without commits."""
             properties = of_storage({**of.properties, **base.io.properties})
-            storage = Storage(io_properties=properties, credentials=credentials_for(of, base))
+            storage = Storage(io_properties=properties, vended=credentials_for(of, base))
             return CollectedTable.of(base, self, storage)
 
         def table_exists(self, identifier: str | Name) -> bool:

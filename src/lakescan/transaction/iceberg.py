@@ -123,7 +123,7 @@ class IcebergTarget:
             storage = Storage(
                 io_properties=of_storage({**catalog.properties, **table.io.properties}),
                 key_manager=key_manager_of(identifier.catalog),
-                credentials=credentials_for(catalog, table),
+                vended=credentials_for(catalog, table),
                 allowed=AllowedLocations().at(
                     table.metadata_location, allowed_locations(identifier.catalog), is_named=False
                 ),

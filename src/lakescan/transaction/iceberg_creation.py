@@ -14,6 +14,7 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.registry import connection, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
 from lakescan.iceberg.scan.named_files import added_since
@@ -54,7 +55,11 @@ class NewIcebergTable:
         `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
         """
         io_properties = of_storage({**staged.catalog.properties, **staged.io.properties})
-        storage = Storage(io_properties=io_properties, key_manager=key_manager_of(identifier.catalog))
+        storage = Storage(
+            io_properties=io_properties,
+            key_manager=key_manager_of(identifier.catalog),
+            vended=credentials_for(staged.catalog, staged),
+        )
         options = staged_options(options, staged.metadata.properties, str(identifier))
         found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
         return NewIcebergTable(identifier, options, storage, *found)

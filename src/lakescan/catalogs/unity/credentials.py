@@ -6,10 +6,12 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.errors import CorruptMetadata, StorageError
+from lakescan.storage.credentials import Credential
 from lakescan.storage.locations import ALIASES, normal, split_location
 
 _MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
@@ -55,6 +57,11 @@ class Issued:
             of_location = {"gcs.oauth2.token-expires-at": str(int(expiry * 1000))}
         margin = min(_MARGIN, (expiry - now) * _SHARE)
         return Issued({**of_location, **properties}, expiry - margin, expiry)
+
+    @cached_property
+    def credential(self) -> Credential:
+        """The properties as what gives access to all locations of the table: the same object each time."""
+        return Credential("", self.properties)
 
     @property
     def is_due(self) -> bool:

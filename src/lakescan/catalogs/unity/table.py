@@ -17,6 +17,7 @@ from lakescan.catalogs.unity.updates import updates_of
 from lakescan.common.retries import RetryPolicy, outcome_of
 from lakescan.delta.log.managed import MetadataChange, Ratified, StagedCommit, Taken, TooManyStaged
 from lakescan.errors import CommitConflict, CorruptMetadata, NoSuchTable, StorageError, UnsupportedFeature
+from lakescan.storage.credentials import Credential
 from lakescan.storage.put_if_absent import NotCreated
 
 Node = dict[str, Any]
@@ -30,7 +31,7 @@ _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 
 @dataclass
 class UnityTable:
-    """A table by its name and id, with credentials for its files (`lakescan.storage.vended.Vended`).
+    """A table by its name and id, with credentials for its files (`lakescan.storage.credentials.Vended`).
 
     `names` are those of the catalog, the schema and the table on the server. `settings` are FileIO properties of the
     catalog. `is_old` says that the server has the older API alone for this table.
@@ -70,11 +71,17 @@ class UnityTable:
         """False for local files."""
         return has_credentials(self.location)
 
-    def properties(self) -> Mapping[str, str]:
-        """FileIO properties with credentials that do not expire soon; raises `StorageError`."""
+    @property
+    def signer(self) -> None:
+        """None: it issues credentials."""
+
+    def at(self, location: str) -> Credential | None:
+        """FileIO properties with credentials that do not expire soon, for all of the table; raises `StorageError`."""
+        if not self.has_credentials:
+            return None
         with self._lock:
             self._issued = renewed(self._issued, self._ask)
-            return self._issued.properties
+            return self._issued.credential
 
     def for_writing(self) -> Self:
         """The table with credentials for writing."""
