@@ -76,14 +76,15 @@ def _wait(port: int, process: subprocess.Popen[bytes], out: Path) -> None:
 
 @contextmanager
 def hive_catalog(uri: str, folder: Path) -> Iterator[lakescan.Catalog]:
-    """The catalog `hive` of a metastore, whose database `db` is in the folder, and is gone afterwards."""
+    """The catalog `hive` of a metastore, whose database `db` is in the folder; new databases are gone afterwards."""
     found = lakescan.catalog("hive", type="hive", uri=uri, warehouse=f"file://{folder}")
+    before = set(found.list_namespaces())
     found.create_namespace("db", properties={"location": f"file://{folder}/db"})
     try:
         yield found
     finally:
         with client(found) as metastore:
-            for database in set(metastore.get_all_databases()) - {"default"}:
+            for database in set(metastore.get_all_databases()) - before:
                 metastore.drop_database(database, deleteData=False, cascade=True)
 
 
