@@ -16,7 +16,7 @@ from lakescan.explain.text import plan_as_text
 
 SOURCES = Path(lakescan.__file__).parent
 NAMES = {"iceberg", "delta"}
-OF_ONE_FORMAT = ("iceberg/", "delta/", "transaction/iceberg", "transaction/delta", "catalogs/glue_delta_names")
+OF_ONE_FORMAT = ("iceberg/", "delta/", "transaction/iceberg", "transaction/delta", "catalogs/metastore_entry")
 OF_OTHER_ENGINES = ("conformance/",)  # which have a function for each format
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, parts_of, within
-from lakescan.catalogs.lookup import FoundTable, check_no_view, find, translated
+from lakescan.catalogs.lookup import FoundTable, check_free, check_not_other, find, translated
 from lakescan.catalogs.metrics import CatalogReporter
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import connection, give
@@ -106,7 +107,10 @@ class Catalog(CatalogViews):
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
             names = {name[-1] for name in self._catalog.list_tables(parts)}
-        return sorted(dotted_name((*parts, name)) for name in names.union(DeltaNames(self._catalog).names(parts)))
+            names.update(DeltaNames(self._catalog).names(parts))
+            if not names and is_hive(self._catalog):  # it says of a database that is not there that it has no tables
+                self._catalog.load_namespace_properties(parts)
+        return sorted(dotted_name((*parts, name)) for name in names)
 
     def create_namespace(
         self, name: str, *, exist_ok: bool = False, properties: Mapping[str, str] | None = None
@@ -627,8 +631,10 @@ class Catalog(CatalogViews):
         if is_delta:
             if purge:
                 raise UnsupportedFeature("purging a Delta table", "Drop it, and delete its folder.")
-            names.remove(identifier.within)
+            with translated(identifier):
+                names.remove(identifier.within)
             return
+        check_not_other(identifier)  # pyiceberg would drop it
         try:
             if purge:
                 purge_table(self._catalog, identifier)
@@ -663,7 +669,7 @@ class Catalog(CatalogViews):
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
             raise TableExists(f"{renamed} already exists")
-        check_no_view(renamed)
+        check_free(renamed)
         if not self.namespace_exists(dotted_name(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
@@ -705,7 +711,7 @@ class Catalog(CatalogViews):
         identifier = self._identifier(name)
         if self.table_exists(name):
             raise TableExists(f"{identifier} already exists")
-        check_no_view(identifier)
+        check_free(identifier)
         opened = table(location)
         format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
         return self._opened(name, "registered")

@@ -1,5 +1,27 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakescan
 from tests.support import own_catalog
+from tests.support.hive_server import hive_catalog, hive_server
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+
+
+@pytest.fixture(scope="session")
+def hive_uri(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A metastore, for all tests of the run."""
+    with hive_server(spark._jvm, tmp_path_factory.mktemp("hive")) as found:
+        yield found
+
+
+@pytest.fixture
+def hive(hive_uri: str, tmp_path: Path) -> Iterator[lakescan.Catalog]:
+    """The catalog `hive`, with the namespace `db`."""
+    with hive_catalog(hive_uri, tmp_path) as found:
+        yield found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,22 +10,8 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from tests.support.hive_server import hive_server
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def uri(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with hive_server(spark._jvm, tmp_path_factory.mktemp("hive")) as found:
-        yield found
-
-
-@pytest.fixture
-def hive(uri: str, tmp_path: Path) -> lakescan.Catalog:
-    found = lakescan.catalog("hive", type="hive", uri=uri, warehouse=f"file://{tmp_path}")
-    found.create_namespace("db", exist_ok=True)
-    return found
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

@@ -14,6 +14,9 @@ from typing import Any
 import pyspark
 import pytest
 
+import lakescan
+from lakescan.catalogs.registry import connection
+
 _SETTINGS = {
     "derby.stream.error.file": "{folder}/derby.log",
     "datanucleus.schema.autoCreateAll": "true",
@@ -69,3 +72,71 @@ def _wait(port: int, process: subprocess.Popen[bytes], out: Path) -> None:
                 return
         time.sleep(0.3)
     raise RuntimeError(f"the metastore did not start: {out.read_text()[-2000:]}")
+
+
+@contextmanager
+def hive_catalog(uri: str, folder: Path) -> Iterator[lakescan.Catalog]:
+    """The catalog `hive` of a metastore, whose database `db` is in the folder; new databases are gone afterwards."""
+    found = lakescan.catalog("hive", type="hive", uri=uri, warehouse=f"file://{folder}")
+    before = set(found.list_namespaces())
+    found.create_namespace("db", properties={"location": f"file://{folder}/db"})
+    try:
+        yield found
+    finally:
+        with client(found) as metastore:
+            for database in set(metastore.get_all_databases()) - before:
+                metastore.drop_database(database, deleteData=False, cascade=True)
+
+
+def client(catalog: lakescan.Catalog) -> Any:
+    """A connection to the metastore of a catalog, in a `with` block."""
+    opened: Any = connection(catalog.name)
+    return opened._client
+
+
+def entry(catalog: lakescan.Catalog, name: str) -> Any:
+    """What the metastore has of a table, as Thrift's object."""
+    with client(catalog) as metastore:
+        return metastore.get_table(*name.split("."))
+
+
+def put_entry(
+    catalog: lakescan.Catalog,
+    name: str,
+    parameters: dict[str, str],
+    *,
+    location: str | None = None,
+    path: str | None = None,
+    kind: str = "EXTERNAL_TABLE",
+) -> None:
+    """Register a table or view as another engine does, with a column and an owner."""
+    from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
+
+    folder = "org.apache.hadoop.hive.ql.io.parquet"
+    serde = SerDeInfo(
+        serializationLib=f"{folder}.serde.ParquetHiveSerDe", parameters={} if path is None else {"path": path}
+    )
+    storage = StorageDescriptor(
+        cols=[FieldSchema("id", "bigint", "the key")],
+        location=location,
+        inputFormat=f"{folder}.MapredParquetInputFormat",
+        outputFormat=f"{folder}.MapredParquetOutputFormat",
+        serdeInfo=serde,
+    )
+    database, table = name.split(".")
+    external = {"EXTERNAL": "TRUE"} if kind == "EXTERNAL_TABLE" else {}
+    query = "SELECT 1 AS id" if kind == "VIRTUAL_VIEW" else None
+    with client(catalog) as metastore:
+        metastore.create_table(
+            Table(
+                dbName=database,
+                tableName=table,
+                owner="ann",
+                sd=storage,
+                partitionKeys=[],
+                parameters={**parameters, **external},
+                tableType=kind,
+                viewOriginalText=query,
+                viewExpandedText=query,
+            )
+        )

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.lookup import check_no_view, translated
+from lakescan.catalogs.lookup import check_free, translated
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
@@ -113,18 +114,15 @@ class DeltaPlace:
 def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
     """Where a table is created: its location, or under the catalog's warehouse.
 
-    Raises `NoSuchNamespace`, `TableExists` for the name of a view, and `UnsupportedFeature` for a catalog that cannot
+    Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
     name Delta tables.
     """
-    check_no_view(identifier)
-    names = DeltaNames(catalog)
-    names.check()
+    check_free(identifier)
+    DeltaNames(catalog).check()
     with translated(identifier):
-        is_there, taken = catalog.namespace_exists(identifier.namespace), names.location(identifier.within)
+        is_there = catalog.namespace_exists(identifier.namespace)
     if not is_there:
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
-    if taken is not None:
-        raise CreatedConcurrently(f"another writer created {identifier} at the same time")
     return DeltaPlace(catalog, identifier, location or _default_location(catalog, identifier))
 
 
@@ -177,6 +175,12 @@ def make_named_delta(
 
 
 def _default_location(catalog: Catalog, identifier: Identifier) -> str:
+    """A folder in the catalog's warehouse or, in a Hive metastore, in that of the database, as Iceberg tables have."""
+    if is_hive(catalog):
+        with translated(identifier):
+            database = catalog.load_namespace_properties(identifier.namespace).get("location")
+        if database:
+            return join(database, identifier.name)
     warehouse = catalog.properties.get("warehouse")
     if warehouse is None:
         raise InvalidOption(f"catalog {identifier.catalog!r} has no warehouse: give the table a location")
@@ -190,7 +194,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     table its id: then `CommitStateUnknown` is raised.
     """
     from pyiceberg.catalog import MetastoreCatalog
-    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+    from pyiceberg.exceptions import CommitFailedException, NoSuchPropertyException, TableAlreadyExistsError
 
     arguments = _arguments(catalog, identifier, definition)
     has_defaults = any(each.write_default is not None for each in t.walk(definition.columns))
@@ -207,7 +211,8 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
                     lambda: _is_made(catalog, identifier, named),
                     repeated=(TableAlreadyExistsError,) if named else (),
                 )
-        except (TableAlreadyExistsError, CommitFailedException) as error:
+        except (TableAlreadyExistsError, CommitFailedException, NoSuchPropertyException) as error:
+            # The last: Hive and Glue have a table by now that is none of Iceberg's.
             raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
 
 
@@ -233,7 +238,7 @@ def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDef
 
 
 def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> dict[str, Any]:
-    check_no_view(identifier)
+    check_free(identifier)
     arguments = iceberg_arguments(definition)
     _check_encryption(catalog, identifier, arguments["properties"])
     where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lakescan.catalogs.glue_delta_names import GlueDeltaNames
+from lakescan.catalogs.hive_client import is_hive
+from lakescan.catalogs.hive_delta_names import HiveDeltaNames, absolute
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.sql_delta_names import SqlDeltaNames
 from lakescan.errors import UnsupportedFeature
+from lakescan.storage.locations import normal
 
 
 class _Names(Protocol):
     def location(self, name: tuple[str, ...]) -> str | None: ...
     def names(self, namespace: tuple[str, ...]) -> list[str]: ...
+    def other(self, name: tuple[str, ...]) -> str | None: ...
     def add(self, name: tuple[str, ...], location: str) -> None: ...
     def remove(self, name: tuple[str, ...]) -> None: ...
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None: ...
@@ -21,7 +25,7 @@ class _Names(Protocol):
 
 @dataclass(frozen=True)
 class DeltaNames:
-    """The Delta tables of a pyiceberg catalog; only SQL catalogs and Glue can have any."""
+    """The Delta tables of a pyiceberg catalog; only SQL catalogs, Glue and Hive metastores can have any."""
 
     catalog: Any
 
@@ -33,12 +37,16 @@ class DeltaNames:
         """The names of a namespace's Delta tables, sorted."""
         return [] if (kept := self._kept) is None else kept.names(namespace)
 
+    def other(self, name: tuple[str, ...]) -> str | None:
+        """What has the name, such as "a Hive view", if it is neither an Iceberg nor a Delta table; else None."""
+        return None if (kept := self._kept) is None else kept.other(name)
+
     def check(self) -> None:
         """Raise `UnsupportedFeature` for a catalog that cannot have any."""
         if self._kept is None:
             raise UnsupportedFeature(
                 f"Delta tables in catalog {self.catalog.name!r}",
-                "Only catalogs of the types sql, glue and unity can name them; use the table's location.",
+                "Only catalogs of the types sql, glue, hive and unity can name them; use the table's location.",
             )
 
     def add(self, name: tuple[str, ...], location: str) -> bool:
@@ -52,7 +60,7 @@ class DeltaNames:
 
         def is_made() -> bool | None:
             found = kept.location(name)
-            return None if found is None else found == location
+            return None if found is None else normal(absolute(found)) == normal(absolute(location))
 
         def add() -> bool:
             kept.add(name, location)
@@ -84,4 +92,6 @@ class DeltaNames:
     def _kept(self) -> _Names | None:
         if hasattr(self.catalog, "engine"):
             return SqlDeltaNames(self.catalog)
+        if is_hive(self.catalog):
+            return HiveDeltaNames(self.catalog)
         return GlueDeltaNames(self.catalog) if hasattr(self.catalog, "glue") else None

@@ -6,11 +6,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.errors import TableExists
+from lakescan.catalogs.metastore_entry import PROVIDER, Entry
+from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
-_DELTA = {"spark.sql.sources.provider": "delta", "table_type": "DELTA", "EXTERNAL": "TRUE"}
-_SAID_BY = ("spark.sql.sources.provider", "table_type")  # the parameters that name the format
-_NO_LOCATION = "__PLACEHOLDER__"  # Spark's, for tables whose location is in the parameters of the SerDe alone
+_DELTA = {PROVIDER: "delta", "table_type": "DELTA", "EXTERNAL": "TRUE"}
+# What a table is created with; all else of its entry is Glue's.
+_GIVEN = (
+    "Description",
+    "Owner",
+    "LastAccessTime",
+    "LastAnalyzedTime",
+    "Retention",
+    "StorageDescriptor",
+    "PartitionKeys",
+    "ViewOriginalText",
+    "ViewExpandedText",
+    "TableType",
+    "Parameters",
+    "TargetTable",
+)
 
 
 @dataclass(frozen=True)
@@ -22,21 +36,22 @@ class GlueDeltaNames:
     def location(self, name: tuple[str, ...]) -> str | None:
         """The table's location, or None if there is no Delta table of that name."""
         found = self._found(name)
-        return None if found is None else _location(found)
+        return None if found is None else _entry_of(found).location
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
         """The names of a database's Delta tables, sorted."""
-        return sorted(str(table["Name"]) for table in self._tables(namespace) if _is_delta(table))
+        return sorted(str(table["Name"]) for table in self._tables(namespace) if _entry_of(table).is_delta)
+
+    def other(self, name: tuple[str, ...]) -> str | None:
+        """What has the name, if it is neither an Iceberg nor a Delta table; else None."""
+        found = self._table(name)
+        return None if found is None else _entry_of(found).other("Glue")
 
     def add(self, name: tuple[str, ...], location: str) -> None:
-        """Register a table; raises `TableExists`."""
+        """Register a table; raises `TableExists` and `NoSuchNamespace`."""
         serde = {"SerializationLibrary": "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"}
         storage = {"Columns": [], "Location": location, "SerdeInfo": {**serde, "Parameters": {"path": location}}}
-        table = {"Name": name[-1], "TableType": "EXTERNAL_TABLE", "Parameters": _DELTA, "StorageDescriptor": storage}
-        try:
-            self._client.create_table(DatabaseName=name[0], TableInput=table)
-        except self._client.exceptions.AlreadyExistsException as error:
-            raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
+        self._create(name, {"TableType": "EXTERNAL_TABLE", "Parameters": _DELTA, "StorageDescriptor": storage})
 
     def remove(self, name: tuple[str, ...]) -> None:
         """Unregister a table, if it is registered as a Delta table."""
@@ -44,24 +59,41 @@ class GlueDeltaNames:
             self._client.delete_table(DatabaseName=name[0], Name=name[-1])
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Register a table by another name, then unregister it by the old one; raises `TableExists`."""
-        location = self.location(name)
-        assert location is not None
-        self.add(new, location)
+        """Register a table by another name, with all that is registered of it, then unregister it by the old one.
+
+        Raises `TableExists`, `NoSuchNamespace` and `NoSuchTable`.
+        """
+        found = self._found(name)
+        if found is None:
+            raise NoSuchTable(f"catalog {self.catalog.name!r} has no Delta table {'.'.join(name)!r}")
+        self._create(new, {key: found[key] for key in _GIVEN if key in found})
         self.remove(name)
 
     @property
     def _client(self) -> Any:
         return self.catalog.glue
 
+    def _create(self, name: tuple[str, ...], given: Mapping[str, Any]) -> None:
+        try:
+            self._client.create_table(DatabaseName=name[0], TableInput={**given, "Name": name[-1]})
+        except self._client.exceptions.AlreadyExistsException as error:
+            raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
+        except self._client.exceptions.EntityNotFoundException as error:
+            raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {name[0]!r}") from error
+
     def _found(self, name: tuple[str, ...]) -> Mapping[str, Any] | None:
+        """The Delta table of a name."""
+        table = self._table(name)
+        return table if table is not None and _entry_of(table).is_delta else None
+
+    def _table(self, name: tuple[str, ...]) -> Mapping[str, Any] | None:
         if len(name) != 2:  # Glue has databases, and tables in them
             return None
         try:
             table: Mapping[str, Any] = self._client.get_table(DatabaseName=name[0], Name=name[1])["Table"]
         except self._client.exceptions.EntityNotFoundException:
             return None
-        return table if _is_delta(table) else None
+        return table
 
     def _tables(self, namespace: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
         if len(namespace) == 1:
@@ -72,13 +104,9 @@ class GlueDeltaNames:
                 return
 
 
-def _is_delta(table: Mapping[str, Any]) -> bool:
-    said = table.get("Parameters") or {}
-    return any(str(said.get(name, "")).lower() == "delta" for name in _SAID_BY) and _location(table) is not None
-
-
-def _location(table: Mapping[str, Any]) -> str | None:
+def _entry_of(table: Mapping[str, Any]) -> Entry:
     storage = table.get("StorageDescriptor") or {}
     path = ((storage.get("SerdeInfo") or {}).get("Parameters") or {}).get("path")
-    location = path or storage.get("Location")
-    return None if not location or str(location).endswith(_NO_LOCATION) else str(location)
+    return Entry(
+        table.get("Parameters") or {}, str(table.get("TableType") or ""), storage.get("Location") or None, path or None
+    )

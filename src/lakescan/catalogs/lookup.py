@@ -20,6 +20,7 @@ from lakescan.common.references import quoted
 from lakescan.encryption import named_key_manager
 from lakescan.errors import (
     CorruptMetadata,
+    CreatedConcurrently,
     IsAView,
     LakescanError,
     MissingFile,
@@ -115,10 +116,10 @@ def find(identifier: Identifier) -> FoundTable:
             return FoundTable("delta", found.location, vended=found, allowed_locations=allowed)
         try:
             table: Any = catalog.load_table(identifier.within)
-        except (NoSuchTableError, NoSuchPropertyException) as error:  # Glue: a table without a type, as Spark's
+        except (NoSuchTableError, NoSuchPropertyException) as error:  # the latter: one without a type, as Spark's
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
-                raise NoSuchTableError(str(error)) from error
+                raise _of_no_location(catalog, identifier, error) from error
             return FoundTable("delta", location, of_storage(catalog.properties), allowed_locations=allowed)
         except Exception as error:
             location = stored_location(catalog, identifier) if unknown_type(error) else None
@@ -127,7 +128,7 @@ def find(identifier: Identifier) -> FoundTable:
             properties, manager = of_storage(catalog.properties), key_manager_name(identifier.catalog)
             return FoundTable("iceberg", location, properties, manager, allowed_locations=allowed)
         if not table.metadata_location:
-            raise CorruptMetadata(f"catalog {identifier.catalog!r} says no 'metadata-location' of {identifier}")
+            raise _no_metadata(identifier)
     return FoundTable(
         "iceberg",
         table.metadata_location,
@@ -137,6 +138,18 @@ def find(identifier: Identifier) -> FoundTable:
         credentials_for(getattr(catalog, "collects_for", catalog), table),
         allowed_locations=allowed,
     )
+
+
+def _of_no_location(catalog: Any, identifier: Identifier, error: Exception) -> Exception:
+    """The error for a name of no Delta table, of which pyiceberg says that it is no Iceberg table, either."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    is_missing = isinstance(error, NoSuchTableError) or "metadata_location" not in str(error)
+    return NoSuchTableError(str(error)) if is_missing else _no_metadata(identifier)
+
+
+def _no_metadata(identifier: Identifier) -> CorruptMetadata:
+    return CorruptMetadata(f"catalog {identifier.catalog!r} says no 'metadata-location' of {identifier}")
 
 
 def stored_location(catalog: Any, identifier: Identifier) -> str | None:
@@ -182,12 +195,34 @@ def view_instead(identifier: Identifier) -> StoredView | None:
         ) from error
 
 
-def check_no_view(identifier: Identifier) -> None:
-    """Raise `TableExists` if a view has the name of a new table."""
+def check_free(identifier: Identifier) -> None:
+    """Raise `TableExists` if the name of a new table is that of a view, a Delta table, or a table of another format.
+
+    For a Delta table that is `CreatedConcurrently`: who asks this has looked for tables of the name before.
+    """
+    names = DeltaNames(connection(identifier.catalog))
     with translated(identifier):
-        found = view_instead(identifier)
-    if found is not None:
-        raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
+        if view_instead(identifier) is not None:
+            raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
+        if (other := names.other(identifier.within)) is not None:
+            raise TableExists(f"{identifier} is {other}: give the table another name, or drop that where it was made")
+        if names.location(identifier.within) is not None:
+            raise CreatedConcurrently(f"another writer created {identifier} at the same time")
+
+
+def check_not_other(identifier: Identifier) -> None:
+    """Raise `NoSuchTable` for what the catalog has by that name, if it is neither an Iceberg nor a Delta table."""
+    with translated(identifier):
+        other = DeltaNames(connection(identifier.catalog)).other(identifier.within)
+    if other is not None:
+        raise _is_other(identifier, other)
+
+
+def _is_other(identifier: Identifier, other: str) -> NoSuchTable:
+    files = "" if other.endswith("view") else ". Files of Parquet become a table by create_from_files, convert_to_delta"
+    return NoSuchTable(
+        f"{identifier} is {other}, neither an Iceberg nor a Delta table: use the engine that made it{files}"
+    )
 
 
 def _names_in_namespace(identifier: Identifier) -> list[str]:
@@ -223,12 +258,12 @@ def translated(identifier: Identifier) -> Iterator[None]:
 
     Raises `UnsupportedFeature` for a namespace that the catalog would take for another one.
     """
-    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     with _translated(identifier):
         try:
             yield
-        except NoSuchTableError as error:
+        except (NoSuchTableError, NoSuchPropertyException) as error:
             raise _no_table(identifier) from error
 
 
@@ -241,6 +276,8 @@ def _no_table(identifier: Identifier) -> NoSuchTable:
         )
         failure.found = view
         return failure
+    if (other := DeltaNames(connection(identifier.catalog)).other(identifier.within)) is not None:
+        return _is_other(identifier, other)
     known = _names_in_namespace(identifier)
     return NoSuchTable(
         f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}.{nearest(identifier.name, known)}"

@@ -23,8 +23,12 @@ _REFUSALS = frozenset(
         "InvalidObjectException",
         "InvalidOperationException",
         "NoSuchObjectException",
+        "UnknownDBException",
     )
 )
+# Errors before a request to Glue.
+_NOT_ASKED = frozenset(("NoCredentialsError", "PartialCredentialsError", "ParamValidationError", "NoRegionError"))
+_ANSWERS = frozenset(("MetaException",))  # of a metastore that has ended its work: what is not there then is not made
 
 
 def settled(
@@ -51,10 +55,11 @@ def settled(
         is_refused = is_refusal(error)
         if is_refused and not isinstance(error, repeated):
             raise
+        is_ended = is_refused or type(error).__name__ in _ANSWERS
 
         def look() -> bool | None:
             found = is_made()
-            return False if found is None and is_refused else found
+            return False if found is None and is_ended else found
 
         if not outcome_of(doing, error, look, doing=True):
             raise
@@ -83,7 +88,7 @@ def is_refusal(error: Exception) -> bool:
         return False
     if isinstance(error, ValueError | TypeError | LookupError | AttributeError):  # before a request
         return True
-    return not kinds.isdisjoint(_REFUSALS)
+    return not kinds.isdisjoint(_REFUSALS | _NOT_ASKED)
 
 
 def _is_refused(error: Exception) -> bool:

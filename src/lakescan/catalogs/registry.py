@@ -251,7 +251,7 @@ def _of_unity(name: str, properties: Mapping[str, str]) -> Any:
 
 
 def refusal(error: Exception) -> str | None:
-    """The message of an error of a catalog's backend: storage, database (SQLAlchemy), Hive metastore (thrift).
+    """The message of an error of a catalog's backend: storage, database (SQLAlchemy), Hive metastore (thrift), Glue.
 
     None for other errors.
     """
@@ -260,6 +260,8 @@ def refusal(error: Exception) -> str | None:
         return told(error)
     if "SQLAlchemyError" in kinds:
         return str(getattr(error, "orig", None) or error)  # without the statement, and its values
+    if not kinds.isdisjoint(("ClientError", "BotoCoreError")):
+        return str(error)
     return str(getattr(error, "message", None) or error) if "TException" in kinds else None
 
 

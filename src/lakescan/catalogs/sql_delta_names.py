@@ -28,6 +28,10 @@ class SqlDeltaNames:
         rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
         return sorted(row.name for row in rows)
 
+    def other(self, name: tuple[str, ...]) -> str | None:
+        """None: all tables of the catalog's database are Iceberg's or Delta's."""
+        return None
+
     def add(self, name: tuple[str, ...], location: str) -> None:
         """Register a table; raises `TableExists`."""
         from sqlalchemy.exc import IntegrityError

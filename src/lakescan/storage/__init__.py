@@ -306,6 +306,13 @@ class Storage:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             return filesystem.open_output_stream(path)
 
+    def make_folder(self, location: str) -> None:
+        """Make a folder, and those around it, unless it is there; raises `StorageError`."""
+        filesystem, path = self.resolve(location)
+        with storage_boundary("created", location):
+            if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
+                filesystem.create_dir(path, recursive=True)
+
     @contextmanager
     def writing(self, location: str) -> Iterator[pa.NativeFile]:
         """Write a file, which is there as a whole once the block has ended; see `create`.

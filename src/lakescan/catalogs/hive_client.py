@@ -1,0 +1,98 @@
+"""The Thrift client of pyiceberg's Hive catalog: entries of a metastore, read and changed, and its errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.catalogs.identifiers import dotted_name
+from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
+
+_KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}  # else the metastore lists the table's folder
+
+
+def is_hive(catalog: Any) -> bool:
+    """Whether a catalog of pyiceberg is a Hive metastore."""
+    return "HiveCatalog" in {each.__name__ for each in type(catalog).__mro__}
+
+
+@dataclass(frozen=True)
+class HiveClient:
+    """The tables and views of a metastore, as Thrift's objects. Each call opens a connection, and closes it.
+
+    The metastore's other errors are those of Thrift (`TException`).
+    """
+
+    catalog: Any
+
+    def table(self, name: tuple[str, ...]) -> Any | None:
+        """A table or view; None if there is none, or no such database."""
+        from hive_metastore.ttypes import NoSuchObjectException
+
+        with self._client as client:
+            try:
+                return client.get_table(dbname=name[0], tbl_name=name[1])
+            except NoSuchObjectException:
+                return None
+
+    def tables(self, database: str) -> list[Any]:
+        """All tables and views of a database; none if there is no such database."""
+        from hive_metastore.ttypes import NoSuchObjectException, UnknownDBException
+
+        with self._client as client:
+            try:
+                names = client.get_all_tables(db_name=database)
+                return list(client.get_table_objects_by_name(dbname=database, tbl_names=names)) if names else []
+            except (NoSuchObjectException, UnknownDBException):
+                return []
+
+    def create(self, table: Any) -> None:
+        """Add a table; raises `TableExists` and `NoSuchNamespace`."""
+        from hive_metastore.ttypes import AlreadyExistsException, EnvironmentContext, NoSuchObjectException
+
+        with self._client as client:
+            try:
+                client.create_table_with_environment_context(table, EnvironmentContext(_KEEP_STATISTICS))
+            except AlreadyExistsException as error:
+                raise self._taken((table.dbName, table.tableName)) from error
+            except NoSuchObjectException as error:
+                raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {table.dbName!r}") from error
+
+    def drop(self, name: tuple[str, ...]) -> None:
+        """Remove an entry, if it is there, and no file."""
+        from hive_metastore.ttypes import NoSuchObjectException
+
+        with self._client as client:
+            try:
+                client.drop_table(dbname=name[0], name=name[1], deleteData=False)
+            except NoSuchObjectException:
+                return
+
+    def alter(self, name: tuple[str, ...], new: Any) -> None:
+        """Put another entry, which may have another name, in the place of one.
+
+        Raises `TableExists` if the new name is taken, and `NoSuchTable` if there is none to change.
+        """
+        from hive_metastore.ttypes import EnvironmentContext, InvalidOperationException, NoSuchObjectException
+
+        try:
+            with self._client as client:
+                client.alter_table_with_environment_context(name[0], name[1], new, EnvironmentContext(_KEEP_STATISTICS))
+        except (InvalidOperationException, NoSuchObjectException) as error:  # which of them says nothing certain
+            renamed = (new.dbName, new.tableName)
+            if renamed != name and self.table(renamed) is not None:
+                raise self._taken(renamed) from error
+            if self.table(name) is None:
+                raise NoSuchTable(f"catalog {self.catalog.name!r} has no table {dotted_name(name)!r}") from error
+            raise
+
+    def _taken(self, name: tuple[str, ...]) -> TableExists:
+        return TableExists(f"{dotted_name(name)} already exists in catalog {self.catalog.name!r}")
+
+    @property
+    def _client(self) -> Any:
+        """What opens a connection in a `with` block: pyiceberg has one socket per catalog, so none is opened twice.
+
+        No generator stands between, as those of `contextlib` do: Thrift's errors cannot pass one (they are immutable).
+        """
+        return self.catalog._client
