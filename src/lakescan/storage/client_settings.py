@@ -98,6 +98,8 @@ def _gcs(options: StorageOptions, environment: Mapping[str, str]) -> dict[str, s
         found |= {"google_bearer_token": str(token), "google_skip_signature": "false"}
     if (address := options.google_address(environment)) is not None:
         found["google_base_url"] = address
+        if arguments.get("anonymous"):  # obstore asks Google's metadata service for a token of its puts even then
+            found |= {"google_bearer_token": "anonymous", "google_skip_signature": "false"}
         if address.startswith("http://"):
             found[ALLOW_HTTP] = "true"
     return found
