@@ -540,6 +540,15 @@ def test_googles_storage_by_the_environment(server: Recorded, monkeypatch: pytes
     assert server.of("arrow") == server.of("obstore") == {("Bearer own",)}
 
 
+def test_a_service_account_that_reading_does_not_know_is_refused(
+    server: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", "/other.json")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/mine.json")
+    with pytest.raises(UnsupportedFeature, match="unset GOOGLE_SERVICE_ACCOUNT"):
+        put_if_absent(Storage({"endpoint": server.url}), f"{ROOTS['gcs']}/f", b"x")
+
+
 @pytest.mark.parametrize(
     ("options", "identity"),
     [

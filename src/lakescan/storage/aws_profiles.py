@@ -25,7 +25,7 @@ class Profile:
 
 def profile_of(name: str | None, environment: Mapping[str, str]) -> Profile:
     """A profile of the configuration file; None: that of the environment. One that is not there says nothing."""
-    name = name or environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
+    name = name or environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or "default"
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     path = environment.get("AWS_CONFIG_FILE") or os.path.join(home, ".aws", "config")
     if path.startswith("~"):

@@ -20,6 +20,7 @@ _OTHERS = (
     *("aws_s3_allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo_table_name"),
     *("aws_allow_http", "aws_use_ssl", "aws_request_payer", "allow_invalid_certificates", "allow_http"),
 )
+_GOOGLE_FIRST = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY")
 _AZURE_FIRST = (*SECRETS, "AZURE_STORAGE_TOKEN")  # variables that obstore prefers to an application's secret
 
 
@@ -96,6 +97,12 @@ def _gcs(options: StorageOptions, environment: Mapping[str, str]) -> dict[str, s
         found["google_skip_signature"] = "true"
     elif token := arguments.get("access_token"):
         found |= {"google_bearer_token": str(token), "google_skip_signature": "false"}
+    elif other := next((each for each in _GOOGLE_FIRST if environment.get(each)), None):
+        raise UnsupportedFeature(
+            f"committing to Google's storage with other credentials in {other}",
+            "The client of conditional puts would take these, and reading those of GOOGLE_APPLICATION_CREDENTIALS: set "
+            f"that to the file, and unset {other}.",
+        )
     if (address := options.google_address(environment)) is not None:
         found["google_base_url"] = address
         if arguments.get("anonymous"):  # obstore asks Google's metadata service for a token of its puts even then

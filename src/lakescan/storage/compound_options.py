@@ -35,7 +35,20 @@ _ACCOUNTS = {
 _SAID = {("account.auth.type", kind) for kind in ("sharedkey", "sas", "oauth")}  # what the other settings say, too
 _OAUTH = "account.oauth.provider.type"
 _TENANT = re.compile(r"https?://[^/]+/([^/]+)/oauth2(?:/v2\.0)?/token")
-_BOTO = ("endpoint_url", "region_name", "use_ssl", "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_BOTO = {
+    "endpoint_url": "s3.endpoint",
+    "region_name": "s3.region",
+    "use_ssl": "aws_use_ssl",
+    "aws_access_key_id": "aws_access_key_id",
+    "aws_secret_access_key": "aws_secret_access_key",
+    "aws_session_token": "aws_session_token",
+}
+_BOTOCORE = {
+    "region_name": "s3.region",
+    "connect_timeout": "s3.connect-timeout",
+    "read_timeout": "s3.request-timeout",
+}
+_RETRIES = "fs.s3a.attempts.maximum"
 _SIGNED = ("s3v4", "v4")  # what both clients do
 
 
@@ -72,7 +85,7 @@ def _client_kwargs(name: str, value: Any) -> Parts:
         if key == "verify":
             yield from _verify(shown, each)
         elif key in _BOTO:
-            yield shown, key, each
+            yield shown, _BOTO[key], each
         else:
             raise _refused(shown, f"Known are {', '.join(_BOTO)} and verify.")
 
@@ -91,8 +104,8 @@ def _config_kwargs(name: str, value: Any) -> Parts:
         shown = f"{name}.{key}"
         if each is None or key == "max_pool_connections":
             continue
-        if key in ("region_name", "connect_timeout", "read_timeout"):
-            yield shown, key, each
+        if key in _BOTOCORE:
+            yield shown, _BOTOCORE[key], each
         elif key == "signature_version":
             if getattr(each, "__name__", str(each)).upper() == "UNSIGNED" or "UNSIGNED" in repr(each):
                 yield shown, "s3.anonymous", True
@@ -123,9 +136,9 @@ def _s3_config(name: str, value: Any) -> Parts:
 def _retries(name: str, value: Any) -> Parts:
     for key, each in _dictionary(name, value).items():
         if key == "max_attempts":
-            yield f"{name}.{key}", "max_retries", each
+            yield f"{name}.{key}", _RETRIES, each
         elif key == "total_max_attempts":
-            yield f"{name}.{key}", "max_retries", int(each) - 1
+            yield f"{name}.{key}", _RETRIES, int(each) - 1
         elif key != "mode" or each not in ("legacy", "standard"):
             raise _refused(f"{name}.{key}", "Known are max_attempts, total_max_attempts and mode: standard.")
 

@@ -138,7 +138,7 @@ _S3 = _of(
             "fs.s3a.assumed.role.arn",
         ),
         any_text,
-        "The role to assume, with the credentials of the environment. Commits to Delta tables need boto3 then.",
+        "The role to assume, with the credentials of the environment. Delta commits need botocore then.",
     ),
     (
         "session_name",
@@ -173,7 +173,7 @@ _S3 = _of(
         "Whether any certificate is accepted.",
         _VERIFIED,
     ),
-    ("", "aws_request_payer", ("request_payer", "requester_pays"), boolean, "Whether you pay.", _NO_PAYER),
+    ("", "aws_request_payer", ("request_payer", "requester_pays"), boolean, "Whether you pay for requests.", _NO_PAYER),
     ("background_writes", "", (), boolean, "Of Arrow's: whether parts of files are sent by threads."),
     ("allow_delayed_open", "", (), boolean, "Of Arrow's: whether files are opened when they are written to."),
     ("allow_bucket_creation", "", (), boolean, "Of Arrow's: whether buckets are created."),
