@@ -17,7 +17,7 @@ from lakescan.common import retries
 from lakescan.common.retries import RetryPolicy
 from lakescan.delta.commit import put as put_commit
 from lakescan.delta.commit.put import put_commit as commit
-from lakescan.errors import CommitStateUnknown, InvalidOption, StorageError
+from lakescan.errors import CommitStateUnknown, InvalidOption, MissingDependency, StorageError
 from lakescan.storage import Storage, object_clients, reachable
 from lakescan.storage.advice import advice
 from lakescan.storage.put_if_absent import NotCreated, NotSent, put_if_absent
@@ -204,6 +204,8 @@ def test_a_commit_whose_profile_has_no_credentials_was_not_made(tmp_path: Path) 
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("[profile lab]\nregion = eu-1\n")
     with pytest.raises(InvalidOption, match="'lab' has no credentials"):
+        Storage({"profile": "lab"}).exists("s3://lake/t")
+    with pytest.raises(InvalidOption, match="'lab' has no credentials"):
         commit(Storage({"profile": "lab"}), "s3://lake/t", 0, b"{}", "id")
 
 
@@ -211,6 +213,10 @@ def test_a_commit_whose_profile_has_no_credentials_was_not_made(tmp_path: Path) 
 def test_a_commit_with_settings_that_no_client_takes_was_not_made() -> None:
     with pytest.raises(NotSent, match="cannot be created"):
         commit(Storage({**KEYS, "copy_if_not_exists": "some"}), "s3://lake/t", 0, b"{}", "id")
+    with pytest.raises(InvalidOption, match=r"tls_ca_file_path, /none\.pem, cannot be read"):
+        commit(Storage({**KEYS, "verify": "/none.pem"}), "s3://lake/t", 0, b"{}", "id")
+    with patch.dict("sys.modules", {"obstore": None}), pytest.raises(MissingDependency):
+        commit(Storage(KEYS), "s3://lake/t", 0, b"{}", "id")
     with pytest.raises(InvalidOption, match="'retry_timeout' cannot be obeyed"):
         commit(Storage({**KEYS, "retry_timeout": 5}), "s3://lake/t", 0, b"{}", "id")
 

@@ -50,7 +50,7 @@ def aws_credentials(settings: Mapping[str, str], environment: Mapping[str, str])
 
 def _of_session(session: Any, profile: str) -> Provider:
     if (credentials := session.get_credentials()) is None:
-        raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add keys, a role or another source")
+        raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
 
     def frozen() -> dict[str, Any]:
         found = credentials.get_frozen_credentials()

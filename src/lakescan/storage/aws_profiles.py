@@ -76,12 +76,12 @@ def credentials_of(name: str) -> dict[str, Any]:
     Raises `MissingDependency`, and `InvalidOption` for a profile that cannot be used.
     """
     session = botocore_session(name)
-    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
     try:
         keys, region = session.get_credentials(), session.get_config_variable("region")
         frozen = None if keys is None else keys.get_frozen_credentials()
-    except BotoCoreError as error:
+    except (BotoCoreError, ClientError) as error:
         raise InvalidOption(f"the AWS profile {name!r} cannot be used: {error}") from error
     arguments = {"region": region}
     if frozen is not None:

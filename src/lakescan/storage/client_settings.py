@@ -20,7 +20,12 @@ _OTHERS = (
     *("aws_s3_allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo_table_name"),
     *("aws_allow_http", "aws_use_ssl", "aws_request_payer", "allow_invalid_certificates", "allow_http"),
 )
-_GOOGLE_FIRST = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY")
+_TOLD = {each.key: each.delta for each in SETTINGS if each.delta and each.delta not in _OTHERS}
+_TOLD |= {("s3", name): name for name in (*ROLE, "tls_ca_file_path")}
+_GOOGLE_FIRST = (  # variables that obstore prefers to those that reading knows
+    *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY"),
+    "GOOGLE_BEARER_TOKEN",
+)
 _AZURE_FIRST = (*SECRETS, "AZURE_STORAGE_TOKEN")  # variables that obstore prefers to an application's secret
 
 
@@ -33,12 +38,10 @@ def client_settings(
     """
     store = ALIASES.get(scheme, scheme)
     options.check_obeyed(store)
-    named = {each.key: each.delta or each.arrow for each in SETTINGS if each.store == store and _is_told(each.delta)}
-    named |= {("s3", name): name for name in (*ROLE, "tls_ca_file_path")}
     found = {
         name: _as_text(name, value)
         for key, value in options.values.items()
-        if (name := named.get(key, "")) and key[0] == store
+        if key[0] == store and (name := _TOLD.get(key, ""))
     }
     if options.is_of_catalog:
         found.pop(PROFILE, None)  # which Arrow's client of a catalog does not read
@@ -50,10 +53,6 @@ def client_settings(
         case "abfs":
             return found | _abfs(options, account_of(authority, options.azure_account, environment), environment)
     return found
-
-
-def _is_told(name: str) -> bool:
-    return bool(name) and name not in _OTHERS
 
 
 def _s3(options: StorageOptions, bucket: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
+from lakescan.errors import InvalidOption
 from lakescan.storage.aws_credentials import aws_credentials
 from lakescan.storage.client_settings import ALLOW_HTTP, PROFILE, ROLE, client_settings
 from lakescan.storage.options import StorageOptions
@@ -108,8 +109,11 @@ def _client_options(config: dict[str, str]) -> dict[str, Any]:
     if config.pop(ALLOW_HTTP, "") == "true":
         options["allow_http"] = True
     if (path := config.pop("tls_ca_file_path", None)) is not None:
-        with open(path, "rb") as file:
-            options["root_certificate"] = file.read()
+        try:
+            with open(path, "rb") as file:
+                options["root_certificate"] = file.read()
+        except OSError as error:
+            raise InvalidOption(f"the file of tls_ca_file_path, {path}, cannot be read: {error.strerror}") from error
     return options
 
 

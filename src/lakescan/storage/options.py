@@ -28,7 +28,10 @@ _ENDPOINTS: Mapping[str, tuple[str, ...]] = {
     "gcs": ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST", "GOOGLE_BASE_URL"),
     "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
+_OF_CATALOGS = {"gcs": _ENDPOINTS["gcs"][:1]}  # those that the clients of catalogs look at by themselves
 _NAMES = {"s3": "S3", "gcs": "Google's storage", "abfs": "Azure", "hdfs": "HDFS"}
+_ARGUMENTS = {store: {each.arrow for each in SETTINGS if each.store == store} - {""} for store in _NAMES}
+_REFUSED = {store: [each for each in SETTINGS if each.store == store and each.refused] for store in _NAMES}
 _AZURE_SECRETS = ("account_key", "sas_token", "client_secret")
 _CONF = "conf."  # before the names of Hadoop's own settings
 
@@ -80,13 +83,13 @@ class StorageOptions:
     def _of(self, store: str) -> dict[str, Any]:
         """The arguments of pyarrow's filesystem that are set; raises `InvalidOption` for what it cannot obey."""
         self.check_obeyed(store)
-        known = {setting.arrow for setting in SETTINGS if setting.store == store}
+        known = _ARGUMENTS[store]
         return {name: value for (where, name), value in self.values.items() if where == store and name in known}
 
     def check_obeyed(self, store: str) -> None:
         """Raise `InvalidOption` for a setting that Arrow's client of a store cannot obey, by its name."""
-        for setting in SETTINGS:
-            if setting.store == store and setting.refused and self.values.get(setting.key, False) is not False:
+        for setting in _REFUSED[store]:
+            if self.values.get(setting.key, False) is not False:
                 raise InvalidOption(
                     f"storage option {self.given.get(setting.key, setting.key[1])!r} cannot be obeyed for "
                     f"{_NAMES[store]}. {setting.refused}"
@@ -98,6 +101,8 @@ class StorageOptions:
         own = self.values.get
         if (profile := own(("s3", "aws_profile"))) is not None:
             arguments = {**credentials_of(str(profile)), **arguments}
+            if "access_key" not in arguments and not arguments.get("anonymous"):
+                raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
         keys = {"access_key", "secret_key", "session_token"} & arguments.keys()
         for name, variable in (("access_key", "AWS_ACCESS_KEY_ID"), ("secret_key", "AWS_SECRET_ACCESS_KEY")):
             if keys and name not in arguments:
@@ -150,16 +155,17 @@ class StorageOptions:
         if found := next((each for name in names if (each := self.values.get((store, name)))), None):
             return str(found)
         is_ignored = store == "s3" and _is_true(environment, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-        if self.is_of_catalog or is_ignored:
+        if is_ignored:
             return None
-        if found := next((each for name in _ENDPOINTS[store] if (each := environment.get(name))), None):
+        variables = _OF_CATALOGS.get(store, ()) if self.is_of_catalog else _ENDPOINTS[store]
+        if found := next((each for name in variables if (each := environment.get(name))), None):
             return found
-        return self._profile(environment).endpoint if store == "s3" else None
+        return self._profile(environment).endpoint if store == "s3" and not self.is_of_catalog else None
 
     def gcs(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
         arguments = {"retry_time_limit": timedelta(seconds=60), **self._of("gcs")}
-        if "access_token" not in arguments and not arguments.get("anonymous"):
+        if "access_token" not in arguments and not arguments.get("anonymous") and not self.is_of_catalog:
             if _is_true(environment, "GOOGLE_SKIP_SIGNATURE"):
                 arguments["anonymous"] = True
             elif token := environment.get("GOOGLE_BEARER_TOKEN"):

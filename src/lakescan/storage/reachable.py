@@ -61,8 +61,7 @@ def _address(store: str, authority: str, options: StorageOptions, environment: M
     account = account_of(authority, options.azure_account, environment)
     if (address := options.azure_endpoint(account, environment)) is not None:
         return address
-    host = authority.rpartition("@")[2] if "@" in authority else f"{account}.dfs.core.windows.net"
-    return f"https://{host.replace('.dfs.', '.blob.', 1)}"
+    return f"https://{account}.blob.core.windows.net"
 
 
 def _needs_metadata(store: str, authority: str, options: StorageOptions, environment: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from lakescan.common.retries import RetryPolicy, outcome_of
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
-from lakescan.errors import InvalidOption, LocationRefused, UnsupportedFeature
+from lakescan.errors import InvalidOption, LocationRefused, MissingDependency, UnsupportedFeature
 from lakescan.storage import Storage, join
 from lakescan.storage.put_if_absent import NotCreated, NotSent, put_if_absent
 
@@ -46,7 +46,7 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
         if made == _NOBODY:
             raise
         return made == _OWN
-    except (UnsupportedFeature, InvalidOption, LocationRefused, MemoryError):
+    except (UnsupportedFeature, InvalidOption, LocationRefused, MissingDependency, MemoryError):
         raise
     except Exception as error:
         return outcome_of(name, error, look, policy=PUTS)
