@@ -29,6 +29,8 @@ Every value may be given as text. No option is ignored: an unknown one is an err
 the other format, or one with an invalid value. In code that a type checker checks, a dictionary of options
 (`**{"split-size": "64m"}`) has the type `dict[str, Any]`.
 
+What `storage-options` may have is on [a page of its own](storage_options.md).
+
 This page is made from the source by `scripts/options_doc.py`.
 """
 _READS = """## Reads and streams

@@ -309,15 +309,20 @@ def test_the_page_and_the_keywords_are_made_from_the_declarations() -> None:
         assert path.read_text() == text, "run: python scripts/options_doc.py"
 
 
+def test_the_page_of_storage_options_is_made_from_their_table() -> None:
+    made = _script("storage_options_doc")
+    assert made.PAGE.read_text() == made.page(), "run: python scripts/storage_options_doc.py"
+
+
 def _all(options: type[OptionSet]) -> list[Any]:
     return list(declarations(options).values())
 
 
-def _script() -> ModuleType:
+def _script(name: str = "options_doc") -> ModuleType:
     import importlib.util
 
-    path = Path(__file__).parent.parent / "scripts" / "options_doc.py"
-    spec = importlib.util.spec_from_file_location("options_doc", path)
+    path = Path(__file__).parent.parent / "scripts" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -11,10 +11,11 @@ import pyarrow.fs as pafs
 import pytest
 
 from lakescan.errors import InvalidOption, StorageError
-from lakescan.storage import Storage, filesystems
+from lakescan.storage import Storage, filesystems, reachable
 from lakescan.storage.advice import advice
+from lakescan.storage.client_settings import client_settings
+from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.settings import SETTINGS
 
 KEYS = {"access_key": "k", "secret_key": "s"}
 
@@ -23,16 +24,18 @@ def s3(options: dict[str, Any], **environment: str) -> dict[str, Any]:
     return StorageOptions.of(options).s3(environment)
 
 
+def client(options: dict[str, Any], **environment: str) -> dict[str, str]:
+    """What obstore's client of a bucket gets."""
+    return client_settings(StorageOptions.of(options), "s3", "bucket", environment)
+
+
 @pytest.mark.parametrize(
     "name",
     ["s3.endpoint", "AWS_ENDPOINT_URL", "aws_endpoint_url_s3", "endpoint_override", "fs.s3a.endpoint", "endpoint"],
 )
 def test_an_endpoint_has_many_names(name: str) -> None:
     assert s3({name: "http://h:1"}) == {"endpoint_override": "http://h:1", "scheme": "http"}
-    assert StorageOptions.of({f"spark.hadoop.{name}": "http://h:1"}).delta_rs({}) == {
-        "aws_endpoint_url": "http://h:1",
-        "aws_allow_http": "true",
-    }
+    assert client({f"spark.hadoop.{name}": "http://h:1"}) == {"aws_endpoint_url": "http://h:1", "allow_http": "true"}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,7 @@ def test_the_environment_is_obeyed_where_nothing_is_given() -> None:
     assert "endpoint_override" not in s3({}, **said, AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true")
     assert s3({"s3.endpoint": "https://own", "s3.region": "us"}, **said)["endpoint_override"] == "https://own"
     assert s3({"s3.access-key-id": "k"}, **said)["secret_key"] == "s"
-    assert StorageOptions.of({}).delta_rs(said)["aws_allow_http"] == "true"
+    assert client({}, **said)["allow_http"] == "true"
 
 
 def test_half_of_the_keys_is_refused() -> None:
@@ -86,7 +89,9 @@ def test_a_profile_gives_its_keys_and_region(tmp_path: Path, monkeypatch: pytest
     [
         ("s3.endpont", "s3.endpoint"),
         ("aws_acces_key_id", "aws_access_key_id"),
-        ("adls.connection-string", "adls.account-key"),
+        ("fs.s3a.bucket.lake.endpoint", "set 'fs.s3a.endpoint'"),
+        ("fs.s3a.server-side-encryption-algorithm", "bucket encrypt"),
+        ("client_kwarg", "client_kwargs"),
         ("google_application_credentials", "GOOGLE_APPLICATION_CREDENTIALS"),
     ],
 )
@@ -122,16 +127,22 @@ def test_every_setting_is_an_argument_of_pyarrows_filesystem() -> None:
 
 def test_azure_and_google_settings() -> None:
     azure = StorageOptions.of({"fs.azure.account.key.acc.dfs.core.windows.net": "eA=="})
-    assert azure.abfs("acc") == {"account_name": "acc", "account_key": "eA=="}
-    assert azure.delta_rs({}) == {"azure_storage_account_name": "acc", "azure_storage_account_key": "eA=="}
+    assert azure.abfs("acc", {}) == {"account_name": "acc", "account_key": "eA=="}
+    assert client_settings(azure, "abfss", "c@acc.dfs.core.windows.net", {}) == {
+        "azure_storage_account_name": "acc",
+        "azure_storage_account_key": "eA==",
+    }
     google = StorageOptions.of({"gcs.service.host": "http://h:1", "gcs.oauth2.token": "t"}).gcs()
     assert (google["endpoint_override"], google["scheme"], google["access_token"]) == ("h:1", "http", "t")
     assert google["retry_time_limit"].total_seconds() == 60
 
 
 @pytest.mark.parametrize("catalogs", [True, False])
-def test_credentials_of_one_azure_account_are_not_sent_to_another(catalogs: bool) -> None:
+def test_credentials_of_one_azure_account_are_not_sent_to_another(
+    catalogs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = {"adls.account-key": "eA=="}
+    monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
     storage = Storage(io_properties={**key, "adls.account-name": "mine"}) if catalogs else Storage(key)
     storage.resolve("abfss://data@mine.dfs.core.windows.net/t")
     storage.resolve("abfss://other@mine.dfs.core.windows.net/t")

@@ -23,6 +23,7 @@ from lakescan.encryption import KeyManager
 from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.credentials import (
     Credential,
     Credentials,
@@ -32,10 +33,11 @@ from lakescan.storage.credentials import (
     is_signed_remotely,
 )
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
-from lakescan.storage.filesystems import CONNECTIONS, account_of, signed_bucket
+from lakescan.storage.filesystems import CONNECTIONS, signed_bucket
 from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
+from lakescan.storage.reachable import ASKED_FIRST, check_reachable
 
 if TYPE_CHECKING:
     from lakescan.storage.single_requests import ListedName
@@ -160,13 +162,15 @@ class Storage:
     @property
     def settings(self) -> StorageOptions:
         """What connections are made with where the catalog issues nothing: the options, else its FileIO properties."""
-        return self._settings if self.options else self._of_catalog
+        return self._settings if self.options or not self.io_properties else self._of_catalog
 
     def settings_at(self, location: str) -> StorageOptions:
         """What connections to a location are made with; raises `StorageError` if its credential cannot be renewed."""
-        if (credential := self._credential(location)) is None:
-            return self.settings
-        return StorageOptions.of({**self.io_properties, **credential.properties}, ignore_unknown=True)
+        credential = self._credential(location)
+        return self._settings_with({} if credential is None else credential.properties)
+
+    def _settings_with(self, more: Mapping[str, str]) -> StorageOptions:
+        return StorageOptions.of({**self.io_properties, **more}, ignore_unknown=True) if more else self.settings
 
     def _credential(self, location: str) -> Credential | None:
         """The catalog's credential for a location; None if there is none, options were given, or it is local."""
@@ -241,13 +245,15 @@ class Storage:
         known = connections.get(key)
         if known is None or known[0] is not credential:
             with storage_boundary("reached", location):
-                known = connections[key] = credential, self._connected(scheme, authority, credential)
+                known = connections[key] = credential, self._connected(scheme, authority, credential, location)
         return known[1]
 
-    def _connected(self, scheme: str, authority: str, credential: Credential | None) -> pafs.FileSystem:
+    def _connected(self, scheme: str, authority: str, credential: Credential | None, location: str) -> pafs.FileSystem:
         if scheme == "abfs" and (credential is None or not credential.prefix):
             self._check_account(authority, {} if credential is None else credential.properties)
         more = {} if credential is None else credential.properties
+        if scheme in ASKED_FIRST:
+            check_reachable(scheme, authority, self._settings_with(more), location)
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
         properties = {**self.io_properties, **more}
@@ -256,17 +262,19 @@ class Storage:
                 return signed_bucket(authority, StorageOptions.of(properties, ignore_unknown=True), signer)
         elif scheme == "s3":
             check_not_signed_remotely(properties)
+        if (sas := properties.get("adls.sas-token")) and not sas.startswith("?"):
+            properties["adls.sas-token"] = f"?{sas}"  # Arrow takes one without the mark for a part of the path
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         return PyArrowFileIO(properties).fs_by_scheme(scheme, authority)
 
     def _check_account(self, authority: str, issued: Mapping[str, str]) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
-        of_catalog = StorageOptions.of({**self.io_properties, **issued}, ignore_unknown=True)
-        settings, account = self._settings if self.options else of_catalog, account_of(authority)
+        settings = self.settings if self.options else self._settings_with(issued)
+        account = account_of(authority, settings.azure_account).lower()
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
-        if settings.has_azure_credentials and account != self.azure_account.lower():
+        if settings.has_azure_credentials(account) and account != self.azure_account.lower():
             raise StorageError(
                 f"{authority} is in the Azure account {account!r}, but the credentials are for "
                 f"{self.azure_account!r} and are sent to no other. Open the table with credentials for {account!r}."

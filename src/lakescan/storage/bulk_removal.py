@@ -11,7 +11,7 @@ from typing import Any
 
 from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.object_clients import is_usable, may_mean_another_store, object_store
+from lakescan.storage.object_clients import is_usable, may_mean_another_store, object_store, settings_for
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.single_requests import signed_client
 
@@ -86,13 +86,8 @@ def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
         return None
     if importlib.util.find_spec("obstore") is None:
         return None
-    return object_store(f"s3://{bucket}", _config(settings), retries=None), path.strip("/")
-
-
-def _config(settings: StorageOptions) -> tuple[tuple[str, Any], ...]:
-    config: dict[str, Any] = settings.delta_rs()
-    config.pop("aws_s3_locking_provider", None)
-    return tuple(sorted(config.items()))
+    root = f"s3://{bucket}"
+    return object_store(root, settings_for(settings, root), retries=None), path.strip("/")
 
 
 def _removed(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
@@ -100,7 +95,8 @@ def _removed(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
     try:
         import obstore
 
-        obstore.delete(object_store(f"s3://{bucket}", _config(settings)), keys)
+        root = f"s3://{bucket}"
+        obstore.delete(object_store(root, settings_for(settings, root)), keys)
     except Exception as error:  # whatever a client raises: the files are then removed one by one
         _LOG.info("bulk removal from %s failed, files are removed one by one: %s", bucket, error)
         return False

@@ -56,7 +56,7 @@ def storage_boundary(
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
     """The error for a location that cannot be `done`, with the filesystem's message and what to do."""
-    return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {advice(error)}")
+    return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {advice(error, location)}")
 
 
 def is_storage_fault(error: BaseException) -> bool:

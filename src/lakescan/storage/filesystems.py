@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from urllib.parse import urlencode
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
 from lakescan.errors import InvalidOption
 from lakescan.storage import hdfs
+from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.remote_signing import RequestSigner
 
 CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
 _IO_THREADS = threading.Lock()
+_AUTHORITIES = ("blob_storage_authority", "dfs_storage_authority")
 
 
 def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
@@ -27,7 +30,7 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         case "gcs":
             return pafs.GcsFileSystem(**options.gcs())
         case "abfs":
-            return pafs.AzureFileSystem(**options.abfs(account_of(authority)))
+            return _azure(authority, options)
         case "hdfs":
             return hdfs.connected(authority, options)
     raise InvalidOption(
@@ -55,6 +58,15 @@ def _s3(arguments: dict[str, Any]) -> pafs.FileSystem:
             pa.set_io_thread_count(before)
 
 
-def account_of(authority: str) -> str:
-    """The Azure account in an authority `container@account.host`."""
-    return authority.rpartition("@")[2].partition(".")[0].lower()
+def _azure(authority: str, options: StorageOptions) -> pafs.FileSystem:
+    """A client of an account; pyarrow has one without credentials by a URI alone."""
+    account = account_of(authority, options.azure_account)
+    arguments = options.abfs(account)
+    if not options.is_anonymous_in_azure:
+        return pafs.AzureFileSystem(**arguments)
+    query = {"credential_kind": "anonymous"}
+    query |= {name: arguments[name] for name in _AUTHORITIES if name in arguments}
+    if arguments.get("blob_storage_scheme") == "http":
+        query["enable_tls"] = "false"
+    container = authority.partition("@")[0]
+    return pafs.AzureFileSystem.from_uri(f"abfs://{container}@{account}.dfs.core.windows.net/?{urlencode(query)}")[0]

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
+from lakescan.errors import InvalidOption
+from lakescan.storage.aws_credentials import aws_credentials
+from lakescan.storage.client_settings import ALLOW_HTTP, PROFILE, ROLE, client_settings
 from lakescan.storage.options import StorageOptions
 
-_CLIENT = {"timeout", "connect_timeout", "proxy_url", "allow_invalid_certificates"}
-_RETRIES = {"max_retries", "retry_timeout"}
-_OF_DELTALAKE = {"aws_s3_allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo_table_name"}
-_PREFIXES = {"s3": "aws_", "gs": "google_", "abfss": "azure_"}  # of settings, by the scheme of a client's root
 _S3_ENDPOINT = "AWS_ENDPOINT_URL_S3"  # obstore prefers it to an endpoint in the settings
 _ENDPOINTS = (_S3_ENDPOINT, "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 # What a client takes from the environment when it is made: where one of these has changed, another is made.
@@ -25,8 +25,8 @@ _VARIABLES = (
     *_ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"),
     *("AWS_DEFAULT_REGION", "AWS_SKIP_SIGNATURE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
-    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
-    *("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"),
+    *("AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"),
+    *("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY"),
 )
 _is_made = False  # whether this process has made a client
@@ -60,10 +60,16 @@ def may_mean_another_store(settings: StorageOptions) -> bool:
     return settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
 
 
+def settings_for(options: StorageOptions, root: str) -> tuple[tuple[str, str], ...]:
+    """The settings of `object_store` for a bucket or container."""
+    scheme, _, authority = root.partition("://")
+    return tuple(sorted(client_settings(options, scheme, authority).items()))
+
+
 def object_store(root: str, settings: tuple[tuple[str, str], ...], *, retries: int | None = 0) -> Any:
     """The client of a bucket or container (`s3://bucket`); None: it repeats requests as often as it likes.
 
-    `settings` are those of `StorageOptions.delta_rs`; those of other stores among them are left out.
+    `settings` are those of `settings_for`. With any number but 0, theirs comes first.
     """
     return _client(root, settings, environment_of_clients(), retries)
 
@@ -82,26 +88,53 @@ def _client(
     global _is_made
     _is_made = True
     scheme, _, name = root.partition("://")
-    known = {name: value for name, value in settings if name not in _OF_DELTALAKE}
-    client: dict[str, Any] = {name: known.pop(name) for name in _CLIENT & known.keys()}
-    if known.pop("aws_allow_http", "false") == "true" and scheme == "s3":
-        client["allow_http"] = True
-    addresses = {"gs": "google_base_url", "abfss": "azure_storage_endpoint"}
-    if known.get(addresses.get(scheme, ""), "").startswith("http://"):
-        client["allow_http"] = True
-    if profile := known.pop("aws_profile", None):
-        known |= {f"aws_{name}": value for name, value in _of_profile(profile).items()}
-    known = {name: value for name, value in known.items() if name.startswith(_PREFIXES.get(scheme, ""))}
-    arguments: dict[str, Any] = {"config": known}
-    if retries is not None:
-        arguments["retry_config"] = {"max_retries": retries}
-    if client:
-        arguments["client_options"] = client
+    config = dict(settings)
+    arguments: dict[str, Any] = {"client_options": _client_options(config)}
+    if (retrying := _retries(config, retries)) is not None:
+        arguments["retry_config"] = retrying
     if scheme != "s3":
-        return from_url(root, **arguments)
-    if (provider := _aws_credentials(known, dict(environment))) is not None:
+        if (secret := _azure_secret(config)) is not None:
+            arguments["credential_provider"] = secret
+        return from_url(root, **arguments, config=config)
+    if (provider := aws_credentials(config, dict(environment))) is not None:
         arguments["credential_provider"] = provider
-    return S3Store(name, **{**arguments, "config": known | _against_environment(known, dict(environment))})
+    config = {each: value for each, value in config.items() if each not in (*ROLE, PROFILE)}
+    return S3Store(name, **arguments, config=config | _against_environment(config, dict(environment)))
+
+
+def _client_options(config: dict[str, str]) -> dict[str, Any]:
+    """Take the settings of the client itself out of a configuration."""
+    names = ("timeout", "connect_timeout", "proxy_url")
+    options: dict[str, Any] = {name: config.pop(name) for name in names if name in config}
+    if config.pop(ALLOW_HTTP, "") == "true":
+        options["allow_http"] = True
+    if (path := config.pop("tls_ca_file_path", None)) is not None:
+        try:
+            with open(path, "rb") as file:
+                options["root_certificate"] = file.read()
+        except OSError as error:
+            raise InvalidOption(f"the file of tls_ca_file_path, {path}, cannot be read: {error.strerror}") from error
+    return options
+
+
+def _retries(config: dict[str, str], retries: int | None) -> dict[str, Any] | None:
+    """Take the settings of retries out of a configuration; requests that must not be repeated have none."""
+    most, seconds = config.pop("max_retries", None), config.pop("retry_timeout", None)
+    found: dict[str, Any] = {} if retries is None else {"max_retries": retries}
+    if retries != 0 and most is not None:
+        found["max_retries"] = int(most)
+    if seconds is not None:
+        found["retry_timeout"] = timedelta(seconds=float(seconds))
+    return found or None
+
+
+def _azure_secret(config: dict[str, str]) -> Callable[[], dict[str, Any]] | None:
+    """Take the key or signature out of a configuration, since obstore prefers a key in the environment to it."""
+    key, sas = config.pop("azure_storage_account_key", None), config.pop("azure_storage_sas_token", None)
+    if key is None and sas is None:
+        return None
+    found = {"access_key": key} if key is not None else {"sas_token": sas}
+    return lambda: {**found, "expires_at": None}
 
 
 def _against_environment(known: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -112,41 +145,6 @@ def _against_environment(known: Mapping[str, str], environment: Mapping[str, str
     if "aws_endpoint_url" in known and "AWS_VIRTUAL_HOSTED_STYLE_REQUEST" in environment:
         name = "aws_virtual_hosted_style_request"  # Arrow's client has the bucket in the path there
         more[name] = known.get(name, "false")
-    if "aws_access_key_id" in known and "AWS_SKIP_SIGNATURE" in environment:
+    if "AWS_SKIP_SIGNATURE" in environment:
         more["aws_skip_signature"] = known.get("aws_skip_signature", "false")
     return more
-
-
-def _of_profile(name: str) -> dict[str, str]:
-    arguments = StorageOptions.of({"profile": name}).s3({})
-    names = {"access_key": "access_key_id", "secret_key": "secret_access_key"}
-    return {names.get(key, key): str(value) for key, value in arguments.items()}
-
-
-def _aws_credentials(settings: Mapping[str, str], environment: Mapping[str, str]) -> Any:
-    """Where a client gets credentials, if not by itself from the settings or the environment.
-
-    Keys in the settings without a session token have none, whatever is in the environment. Without any keys, boto3
-    finds them where it is installed: obstore itself knows keys, web identities and the metadata services of AWS, but
-    not AWS's configuration files.
-    """
-    key, secret = settings.get("aws_access_key_id"), settings.get("aws_secret_access_key")
-    if key is not None or secret is not None:
-        if "aws_session_token" in settings or "AWS_SESSION_TOKEN" not in environment:
-            return None
-        found = {
-            "access_key_id": key or environment.get("AWS_ACCESS_KEY_ID", ""),
-            "secret_access_key": secret or environment.get("AWS_SECRET_ACCESS_KEY", ""),
-            "token": None,
-            "expires_at": None,
-        }
-        return lambda: found
-    if {"aws_skip_signature", "aws_iam_role_arn"} & settings.keys() or "AWS_ACCESS_KEY_ID" in environment:
-        return None
-    try:
-        import boto3  # type: ignore[import-untyped]
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError:
-        return None
-    session = boto3.Session()
-    return None if session.get_credentials() is None else Boto3CredentialProvider(session)

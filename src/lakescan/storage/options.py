@@ -1,35 +1,52 @@
 """Storage options: parsed under every name that the ecosystem has for them, converted to each library's arguments.
 
-The names are those of pyiceberg (`s3.endpoint`, `adls.account-name`), of delta-rs and the clouds' own tools
-(`AWS_ENDPOINT_URL`, `azure_storage_account_key`), of Hadoop (`fs.s3a.endpoint`) and of pyarrow (`endpoint_override`).
-They are case-insensitive. Missing settings of AWS come from the environment, as in AWS's own tools.
+The names are those of pyiceberg (`s3.endpoint`, `adls.account-name`), of object_store, delta-rs and the clouds' own
+tools (`AWS_ENDPOINT_URL`, `azure_storage_account_key`), of boto and fsspec (`key`, `client_kwargs`), of Hadoop
+(`fs.s3a.endpoint`) and of pyarrow (`endpoint_override`). They are case-insensitive. Missing settings come from the
+environment and AWS's configuration files, as in the clouds' own tools: Arrow's clients and obstore's get the same.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakescan.errors import InvalidOption, missing_dependency
-from lakescan.storage.settings import SETTINGS, is_of_hadoop, settings_of
+from pyarrow import fs as pafs
 
-# Settings and environment variables that put another address in the place of the cloud's own, the first that is set.
-_ENDPOINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "s3": (("endpoint_override",), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")),
-    "gcs": (("endpoint_override",), ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST")),
-    "abfs": (("blob_storage_authority", "dfs_storage_authority"), ()),
+from lakescan.errors import InvalidOption
+from lakescan.storage import azure_endpoints
+from lakescan.storage.aws_profiles import credentials_of, profile_of
+from lakescan.storage.known_settings import SETTINGS
+from lakescan.storage.settings import is_of_hadoop, settings_of
+
+# Environment variables that put another address in the place of the cloud's own, the first that is set.
+_ENDPOINTS: Mapping[str, tuple[str, ...]] = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gcs": ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST", "GOOGLE_BASE_URL"),
+    "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
+_OF_CATALOGS = {"gcs": _ENDPOINTS["gcs"][:1]}  # those that the clients of catalogs look at by themselves
+_NAMES = {"s3": "S3", "gcs": "Google's storage", "abfs": "Azure", "hdfs": "HDFS"}
+_ARGUMENTS = {store: {each.arrow for each in SETTINGS if each.store == store} - {""} for store in _NAMES}
+_REFUSED = {store: [each for each in SETTINGS if each.store == store and each.refused] for store in _NAMES}
+_AZURE_SECRETS = ("account_key", "sas_token", "client_secret")
 _CONF = "conf."  # before the names of Hadoop's own settings
 
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """Parsed settings by `Setting.key` (store, name); `repr` hides their values, which may be secrets."""
+    """Parsed settings by `Setting.key` (store, name); `repr` hides their values, which may be secrets.
+
+    `given` are the names under which they were given. `is_of_catalog`: a catalog's client, which takes no endpoints
+    from the environment, makes the connections.
+    """
 
     values: Mapping[tuple[str, str], Any]
+    given: Mapping[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    is_of_catalog: bool = False
 
     def __repr__(self) -> str:
         return f"StorageOptions({', '.join(sorted('.'.join(key) for key in self.values))})"
@@ -46,6 +63,7 @@ class StorageOptions:
             'http'
         """
         values: dict[tuple[str, str], Any] = {}
+        given: dict[tuple[str, str], str] = {}
         for name, value in options.items():
             if not isinstance(name, str):
                 raise InvalidOption(f"{name!r} is not a valid name of a storage option: names are strings")
@@ -55,67 +73,158 @@ class StorageOptions:
                 values["hdfs", _CONF + name] = str(value)
                 continue
             for setting, parsed in settings_of(name, value, ignore_unknown):
+                first = given.setdefault(setting.key, name)
                 if values.setdefault(setting.key, parsed) != parsed:
                     raise InvalidOption(
-                        f"storage option {name!r} is set twice, under two names, with different values: keep one"
+                        f"storage option {name!r} is set twice, also as {first!r}, with different values: keep one"
                     )
-        return StorageOptions(values)
+        return StorageOptions(values, given, ignore_unknown)
 
     def _of(self, store: str) -> dict[str, Any]:
-        known = {setting.arrow for setting in SETTINGS if setting.store == store}
+        """The arguments of pyarrow's filesystem that are set; raises `InvalidOption` for what it cannot obey."""
+        self.check_obeyed(store)
+        known = _ARGUMENTS[store]
         return {name: value for (where, name), value in self.values.items() if where == store and name in known}
 
-    def _own(self, name: str) -> Any:
-        return self.values.get(("s3", name))
+    def check_obeyed(self, store: str) -> None:
+        """Raise `InvalidOption` for a setting that Arrow's client of a store cannot obey, by its name."""
+        for setting in _REFUSED[store]:
+            if self.values.get(setting.key, False) is not False:
+                raise InvalidOption(
+                    f"storage option {self.given.get(setting.key, setting.key[1])!r} cannot be obeyed for "
+                    f"{_NAMES[store]}. {setting.refused}"
+                )
 
     def s3(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `S3FileSystem`."""
         arguments = self._of("s3")
-        if self._own("aws_profile") is not None:
-            arguments = {**_of_profile(str(self._own("aws_profile"))), **arguments}
+        own = self.values.get
+        if (profile := own(("s3", "aws_profile"))) is not None:
+            arguments = {**credentials_of(str(profile)), **arguments}
+            if "access_key" not in arguments and not arguments.get("anonymous"):
+                raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
+        keys = {"access_key", "secret_key", "session_token"} & arguments.keys()
         for name, variable in (("access_key", "AWS_ACCESS_KEY_ID"), ("secret_key", "AWS_SECRET_ACCESS_KEY")):
-            if {"access_key", "secret_key"} & arguments.keys() and name not in arguments:
+            if keys and name not in arguments:
                 if variable not in environment:
                     raise InvalidOption(
-                        f"storage options have only one of s3.access-key-id and s3.secret-access-key, and {variable} "
-                        "is not set: set both"
+                        f"storage options have only {' and '.join(sorted(keys))} of the credentials of S3, and "
+                        f"{variable} is not set: set both s3.access-key-id and s3.secret-access-key"
                     )
                 arguments[name] = environment[variable]
+        if not keys and "role_arn" not in arguments and _is_true(environment, "AWS_SKIP_SIGNATURE"):
+            arguments.setdefault("anonymous", True)
+        _check_one_identity(arguments)
+        use_ssl = own(("s3", "aws_use_ssl"))
         if (endpoint := self.endpoint("s3", environment)) is not None:
             arguments["endpoint_override"] = endpoint
-            plain = endpoint.startswith("http://") or self._own("aws_use_ssl") is False
-            plain |= "://" not in endpoint and self._own("aws_allow_http") is True
-            if plain:
+            is_plain = endpoint.startswith("http://")
+            if "://" not in endpoint:
+                is_plain = use_ssl is False or self._may_be_plain("s3", environment)
+            if is_plain:
                 arguments.setdefault("scheme", "http")
-        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-        if region and "region" not in arguments:
-            arguments["region"] = region
+        elif use_ssl is False:
+            raise InvalidOption("storage options have no endpoint, and AWS's takes requests by TLS: leave out use_ssl")
+        if (region := self.region(environment)) is not None:
+            arguments.setdefault("region", region)
+        if (retries := own(("s3", "max_retries"))) is not None:
+            if "retry_strategy" in arguments:
+                raise InvalidOption("storage options have both max_retries and retry_strategy: keep one")
+            arguments["retry_strategy"] = pafs.AwsStandardS3RetryStrategy(max_attempts=retries + 1)
         return arguments
+
+    def region(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The region of S3 in the settings, the environment or AWS's configuration files."""
+        if (region := self.values.get(("s3", "region"))) is not None:
+            return str(region)
+        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        return region or (None if self.is_of_catalog else self._profile(environment).region)
+
+    def _profile(self, environment: Mapping[str, str]) -> Any:
+        return profile_of(self.values.get(("s3", "aws_profile")), environment)
+
+    def _may_be_plain(self, store: str, environment: Mapping[str, str]) -> bool:
+        """Whether an endpoint without a scheme is one without TLS."""
+        name = "aws_allow_http" if store == "s3" else "allow_http"
+        found = self.values.get((store, name))
+        return bool(found) if found is not None else store == "s3" and _is_true(environment, "AWS_ALLOW_HTTP")
 
     def endpoint(self, store: str, environment: Mapping[str, str] = os.environ) -> str | None:
         """The address of a store (s3, gcs, abfs) that is not the cloud's own, or None."""
-        names, variables = _ENDPOINTS[store]
-        if environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
-            variables = tuple(name for name in variables if not name.startswith("AWS"))
-        set_by = (*(self.values.get((store, name)) for name in names), *map(environment.get, variables))
-        return next((str(each) for each in set_by if each), None)
+        names = ("endpoint_override", "azure_storage_endpoint", "blob_storage_authority", "dfs_storage_authority")
+        if found := next((each for name in names if (each := self.values.get((store, name)))), None):
+            return str(found)
+        is_ignored = store == "s3" and _is_true(environment, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+        if is_ignored:
+            return None
+        variables = _OF_CATALOGS.get(store, ()) if self.is_of_catalog else _ENDPOINTS[store]
+        if found := next((each for name in variables if (each := environment.get(name))), None):
+            return found
+        return self._profile(environment).endpoint if store == "s3" and not self.is_of_catalog else None
 
     def gcs(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
         arguments = {"retry_time_limit": timedelta(seconds=60), **self._of("gcs")}
+        if "access_token" not in arguments and not arguments.get("anonymous") and not self.is_of_catalog:
+            if _is_true(environment, "GOOGLE_SKIP_SIGNATURE"):
+                arguments["anonymous"] = True
+            elif token := environment.get("GOOGLE_BEARER_TOKEN"):
+                arguments["access_token"] = token
         if "access_token" in arguments:  # Arrow wants to know when it expires, and does nothing then
+            if arguments.get("anonymous"):
+                raise InvalidOption("storage options have a token, and say that there is none (anonymous): keep one")
             arguments.setdefault("credential_token_expiration", datetime.now(UTC) + timedelta(days=1))
-        if (address := self.endpoint("gcs", environment)) is None:
+        if (address := self.google_address(environment)) is None:
             return arguments
-        arguments["endpoint_override"] = address.rpartition("://")[2]
-        arguments.setdefault("scheme", _scheme_of(address, "gcs", environment))
+        scheme, _, arguments["endpoint_override"] = address.partition("://")
+        arguments["scheme"] = scheme
         if self.values.get(("gcs", "endpoint_override")) is None and "access_token" not in arguments:
             arguments.setdefault("anonymous", True)  # as Google's own clients do at an emulator
         return arguments
 
-    def abfs(self, account: str) -> dict[str, Any]:
-        """The arguments of pyarrow's `AzureFileSystem` for an account."""
-        return {"account_name": account, **self._of("abfs")}
+    def google_address(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The address of Google's storage that is not the cloud's own, with its scheme, or None."""
+        if (address := self.endpoint("gcs", environment)) is None:
+            return None
+        found, separator, _ = address.partition("://")
+        is_of_emulator = address in [environment.get(name) for name in _ENDPOINTS["gcs"]]
+        scheme = "http" if is_of_emulator or self._may_be_plain("gcs", environment) else "https"
+        scheme = self.values.get(("gcs", "scheme")) or (found if separator else scheme)
+        return f"{scheme}://{address.rpartition('://')[2].rstrip('/')}"
+
+    def abfs(self, account: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+        """The arguments of pyarrow's `AzureFileSystem` for an account; `anonymous` is not one of them.
+
+        The credentials of the environment are used if the settings have none.
+        """
+        arguments = {**self._of("abfs"), "account_name": account}
+        if self.is_anonymous_in_azure:
+            if secret := next((each for each in _AZURE_SECRETS if each in arguments), None):
+                raise InvalidOption(f"storage options have {secret}, and say that there is none (anonymous): keep one")
+        else:
+            arguments |= self._azure_environment(account, environment)
+        if {"account_key", "sas_token"} <= arguments.keys():
+            raise InvalidOption("storage options have both account_key and sas_token: keep one")
+        applied = {"client_secret", "tenant_id"} & arguments.keys()
+        if applied and {"client_id", "client_secret", "tenant_id"} - arguments.keys():
+            raise InvalidOption("storage options have a part of client_id, client_secret and tenant_id: set all three")
+        if (endpoint := self.azure_own_endpoint(environment)) is not None:
+            is_plain = self._may_be_plain("abfs", environment)
+            arguments = {**azure_endpoints.authorities(endpoint, account, is_plain=is_plain), **arguments}
+        return arguments
+
+    def azure_own_endpoint(self, environment: Mapping[str, str]) -> str | None:
+        """An endpoint in the form of object_store, or None where the authorities are given as Arrow has them."""
+        if any(("abfs", f"{each}_storage_authority") in self.values for each in ("blob", "dfs")):
+            return None
+        return self.endpoint("abfs", environment)
+
+    def _azure_environment(self, account: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """The secrets of the environment, unless the settings have others, or they are another account's."""
+        if self.has_azure_secrets or ("abfs", "client_id") in self.values or self.is_of_catalog:
+            return {}
+        owner = environment.get(azure_endpoints.ACCOUNT, account)
+        return azure_endpoints.from_environment(environment) if owner.lower() == account.lower() else {}
 
     def hdfs(self) -> dict[str, Any]:
         """The arguments of pyarrow's `HadoopFileSystem`."""
@@ -131,34 +240,27 @@ class StorageOptions:
         return None if account is None else str(account)
 
     @property
-    def has_azure_credentials(self) -> bool:
-        """Whether the settings have secrets of an Azure account."""
-        return any(("abfs", name) in self.values for name in ("account_key", "sas_token", "client_secret"))
+    def is_anonymous_in_azure(self) -> bool:
+        """Whether requests to Azure are sent without credentials."""
+        return self.values.get(("abfs", "azure_skip_signature")) is True
 
-    def delta_rs(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The settings as delta-rs storage options."""
-        names = {setting.key: setting.delta for setting in SETTINGS if setting.delta}
-        own = {names[key]: value for key, value in self.values.items() if key in names and names[key] != "aws_use_ssl"}
-        options = {name: _as_text(name, value) for name, value in own.items()}
-        endpoint = self.endpoint("s3", environment)
-        if endpoint is not None:
-            plain = endpoint.startswith("http://") or self._own("aws_use_ssl") is False
-            options["aws_endpoint_url"] = (
-                endpoint if "://" in endpoint else f"{'http' if plain else 'https'}://{endpoint}"
-            )
-            if plain:
-                options["aws_allow_http"] = "true"
-        return options
+    @property
+    def has_azure_secrets(self) -> bool:
+        """Whether the settings have secrets of an Azure account, or say that there are none."""
+        names = (*_AZURE_SECRETS, "azure_skip_signature")
+        return any(self.values.get(("abfs", name)) for name in names)
 
-    def google_address(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The address of Google's storage that is not the cloud's own, with its scheme, or None."""
-        if (address := self.endpoint("gcs", environment)) is None:
-            return None
-        scheme = self.values.get(("gcs", "scheme")) or _scheme_of(address, "gcs", environment)
-        return f"{scheme}://{address.rpartition('://')[2]}"
+    def has_azure_credentials(self, account: str, environment: Mapping[str, str] = os.environ) -> bool:
+        """Whether secrets would be sent to an Azure account."""
+        own = any(("abfs", name) in self.values for name in _AZURE_SECRETS)
+        return own or bool(self._azure_environment(account, environment))
 
-    def azure_endpoint(self, account: str) -> str | None:
+    def azure_endpoint(self, account: str, environment: Mapping[str, str] = os.environ) -> str | None:
         """The address of an account's blobs that is not the cloud's own, or None."""
+        if (endpoint := self.azure_own_endpoint(environment)) is not None:
+            is_plain = self._may_be_plain("abfs", environment)
+            scheme, host, is_in_path = azure_endpoints.split(endpoint, account, is_plain=is_plain)
+            return f"{scheme}://{host.replace('.dfs.', '.blob.', 1)}{f'/{account}' if is_in_path else ''}"
         authority = self.values.get(("abfs", "blob_storage_authority"))
         if authority is None:
             return None
@@ -167,34 +269,16 @@ class StorageOptions:
         return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
 
 
-def _scheme_of(address: str, store: str, environment: Mapping[str, str]) -> str:
-    """The scheme of an address; without one, an emulator's in the environment is http."""
-    scheme, separator, _ = address.partition("://")
-    if separator:
-        return scheme
-    return "http" if address in [environment.get(name) for name in _ENDPOINTS[store][1]] else "https"
+def _is_true(environment: Mapping[str, str], name: str) -> bool:
+    return environment.get(name, "").lower() in ("true", "1")
 
 
-def _as_text(name: str, value: Any) -> str:
-    if name in ("timeout", "connect_timeout"):
-        return f"{value}s" if value >= 1 else f"{value * 1000:.0f}ms"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _of_profile(name: str) -> dict[str, Any]:
-    """The keys and region of a profile in AWS's configuration files."""
-    try:
-        from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
-        from botocore.session import Session  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise missing_dependency("botocore", "all", f"the AWS profile {name!r}") from error
-    try:
-        session = Session(profile=name)
-        keys, region = session.get_credentials(), session.get_config_variable("region")
-    except BotoCoreError as error:
-        raise InvalidOption(f"the AWS profile {name!r} cannot be used: {error}") from error
-    frozen = None if keys is None else keys.get_frozen_credentials()
-    arguments = {"region": region}
-    if frozen is not None:
-        arguments |= {"access_key": frozen.access_key, "secret_key": frozen.secret_key, "session_token": frozen.token}
-    return {argument: value for argument, value in arguments.items() if value is not None}
+def _check_one_identity(arguments: Mapping[str, Any]) -> None:
+    """Raise `InvalidOption` for credentials of S3 that exclude each other; Arrow says which arguments of its own do."""
+    kinds = {"keys": "access_key", "a role (role_arn)": "role_arn", "anonymous=true": "anonymous"}
+    found = [kind for kind, name in kinds.items() if arguments.get(name)]
+    if len(found) > 1:
+        advice = "keep one"
+        if found == [*kinds][:2]:
+            advice = "the keys that assume a role come from the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, ...)"
+        raise InvalidOption(f"storage options have {' and '.join(found)}: {advice}")

@@ -8,27 +8,40 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import unquote
 
 from pyarrow import fs as pafs
 
-from lakescan.errors import StorageError, UnsupportedFeature, missing_dependency
+from lakescan.errors import LakescanError, StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import Storage, hdfs, join
+from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.faults import storage_boundary, storage_error
-from lakescan.storage.filesystems import account_of
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store
+from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store, settings_for
+from lakescan.storage.options import StorageOptions
 
 # Errors of `os.link` that say that the filesystem has no hard links. EPERM is Linux's for FAT, and for some mounts.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _REFUSALS = ("PermissionDeniedError", "UnauthenticatedError")  # of object stores: nothing was made
 _SCHEMES = {"s3": "s3", "gcs": "gs", "abfs": "abfss"}
+# What obstore says of an error before the request was sent: no connection, or no credentials for it.
+_UNSENT = re.compile(
+    r"HttpError \{\s*kind: Connect,|source: TokenRequest \{|path: \"External AWS credential provider\""
+)
+_REQUESTED = re.compile(r"uri: Some\(\s*([^\s?]+?)(?:\?\S*)?,?\s*\)")
 
 
 class NotCreated(StorageError):
     """A file that was to be created provably does not exist: nothing was sent to the store, or it refused."""
+
+
+class NotSent(NotCreated):
+    """Nothing was sent to the store: no connection, no credentials, or settings that no client takes."""
 
 
 def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
@@ -36,7 +49,7 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
 
     Readers see the whole file or none. One request is sent. After one whose answer was lost, False does not prove that
     somebody else created the file: compare its content. Raises `UnsupportedFeature` for a store without atomic
-    creation, `NotCreated`, and other `StorageError`s, after which the file may or may not exist.
+    creation, `NotCreated`, `NotSent`, and other `StorageError`s, after which the file may or may not exist.
 
     Example:
         >>> put_if_absent(Storage(), "/lake/orders/_delta_log/00000000000000000007.json", b"{}")
@@ -46,11 +59,27 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
     scheme = ALIASES.get(scheme, scheme)
     if scheme in _SCHEMES:
         return _put(storage, location, data, scheme, authority)
-    filesystem, path = storage.resolve(location)
+    with _before_sending(location):
+        filesystem, path = storage.resolve(location)
     with storage_boundary("created", location, passing=UnsupportedFeature):
         if isinstance(filesystem, pafs.LocalFileSystem):
             return _link(location, path, data)
-        return _rename(storage, filesystem, authority, path, data)
+        return _rename(storage, location, filesystem, authority, path, data)
+
+
+@contextmanager
+def _before_sending(location: str) -> Iterator[None]:
+    """Whatever fails in the block, nothing was sent: it is `NotSent`, but for refusals by name."""
+    try:
+        yield
+    except NotSent:
+        raise
+    except StorageError as error:
+        raise NotSent(str(error)) from error
+    except (LakescanError, MemoryError):
+        raise
+    except Exception as error:  # whatever a client raises
+        raise NotSent(str(storage_error("created", location, error))) from error
 
 
 def _link(location: str, path: str, data: bytes) -> bool:
@@ -91,13 +120,16 @@ def _write(location: str, draft: str, data: bytes) -> None:
         raise NotCreated(str(storage_error("created", location, error))) from error
 
 
-def _rename(storage: Storage, filesystem: pafs.FileSystem, authority: str, path: str, data: bytes) -> bool:
+def _rename(
+    storage: Storage, location: str, filesystem: pafs.FileSystem, authority: str, path: str, data: bytes
+) -> bool:
     """Write a hidden file beside the new one, and rename it, which Hadoop refuses if the name is taken."""
     folder, _, name = path.rpartition("/")
-    filesystem.create_dir(folder, recursive=True)
     draft = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+    with _before_sending(location):
+        filesystem.create_dir(folder, recursive=True)
     try:
-        with filesystem.open_output_stream(draft) as file:
+        with _before_sending(location), filesystem.open_output_stream(draft) as file:
             file.write(data)
         if hdfs.is_renamed(authority, storage.settings, draft, path):
             return True
@@ -120,23 +152,15 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
             f"committing to a Delta table in {scheme}://{authority} by requests that its catalog signs",
             "Signed requests read and write Iceberg tables.",
         )
-    options = storage.settings_at(location)
+    options, root = storage.settings_at(location), f"{_SCHEMES[scheme]}://{authority}"
     endpoint = options.endpoint(scheme)
-    config = options.delta_rs()
-    if scheme == "gcs" and (address := options.google_address()) is not None:
-        config["google_base_url"] = address
-        config.setdefault("google_bearer_token", "anonymous")  # else obstore asks Google's metadata service for one
-        config.pop("google_skip_signature", None)
-    if scheme == "abfs" and endpoint is not None:
-        if (address := options.azure_endpoint(account_of(authority))) is None:
-            raise UnsupportedFeature(
-                f"committing to {location} at the endpoint {endpoint}",
-                "Conditional puts are sent to the account's blobs: set adls.blob-storage-authority, too.",
-            )
-        config["azure_storage_endpoint"] = address
-    if storage.all_options_at(location).delta_rs().get("aws_s3_locking_provider") or os.environ.get(
-        "AWS_S3_LOCKING_PROVIDER"
-    ):
+    if scheme == "abfs" and endpoint is not None and not _is_of_blobs(options, authority):
+        raise UnsupportedFeature(
+            f"committing to {location} at the endpoint {endpoint}",
+            "Conditional puts are sent to the account's blobs: set adls.blob-storage-authority, too.",
+        )
+    locking = storage.all_options_at(location).values.get(("s3", "aws_s3_locking_provider"))
+    if locking or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
             "lakescan commits by conditional puts, which writers with a lock table would overwrite: change all "
@@ -152,13 +176,17 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
             f"committing to {location} in a forked process whose parent has sent requests with obstore",
             "Its threads are gone after a fork. Start processes by spawn or forkserver, or fork before reading.",
         )
-    root = f"{_SCHEMES[scheme]}://{authority}"
-    with storage_boundary("created", location, passing=UnsupportedFeature):
-        store = object_store(root, tuple(sorted(config.items())))
-        path = split_location(storage.relocated(location))[2].lstrip("/")
+    path = split_location(storage.relocated(location))[2].lstrip("/")
+    with _before_sending(location):
+        store = object_store(root, settings_for(options, root))
         if endpoint is not None:
             _probe(store, root, endpoint, path.rpartition("/")[0])
+    with storage_boundary("created", location, passing=UnsupportedFeature):
         return _created(obstore, store, root, path, data)
+
+
+def _is_of_blobs(options: StorageOptions, authority: str) -> bool:
+    return options.azure_endpoint(account_of(authority, options.azure_account)) is not None
 
 
 def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> bool:
@@ -169,10 +197,25 @@ def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> boo
     except (obstore.exceptions.NotSupportedError, NotImplementedError) as error:
         raise _refused(root) from error
     except Exception as error:
-        if isinstance(error, FileNotFoundError) or type(error).__name__ in _REFUSALS:
-            raise NotCreated(str(storage_error("created", f"{root}/{path}", error))) from error
+        kind = NotSent if _is_unsent(error, path) else NotCreated
+        if kind is NotSent or isinstance(error, FileNotFoundError) or type(error).__name__ in _REFUSALS:
+            raise kind(str(storage_error("created", f"{root}/{path}", error))) from error
         raise
     return True
+
+
+def _is_unsent(error: Exception, path: str) -> bool:
+    """Whether obstore's one request for a file was provably not sent: it failed before, or was one for credentials.
+
+    Its details are taken from the end of the message: before them are the server's own words.
+    """
+    _, separator, details = str(error).rpartition("\nDebug source:\n")
+    if not separator:
+        return False
+    if _UNSENT.search(details):
+        return True
+    requested = _REQUESTED.search(details)
+    return requested is not None and not unquote(requested[1]).endswith(path.rpartition("/")[2])
 
 
 _PROBED: set[tuple[str, str]] = set()

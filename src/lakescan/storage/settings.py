@@ -1,195 +1,64 @@
-"""The known storage settings: pyarrow's arguments, delta-rs's names, and all their aliases."""
+"""The settings that storage options mean, under every name; what nobody knows is refused with the nearest name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from typing import Any
 
-from lakescan.common.option_values import boolean, duration, mapping
 from lakescan.errors import InvalidOption, nearest
+from lakescan.storage.compound_options import COMPOUND, parts_of
+from lakescan.storage.known_settings import SETTINGS
+from lakescan.storage.setting import Setting
 
-
-def _as_is(value: Any) -> Any:
-    return value
-
-
-def _text(value: Any) -> str:
-    return str(value)
-
-
-def _reversed(value: Any) -> bool:
-    return not boolean(value)
-
-
-def _milliseconds(value: Any) -> float:
-    """Hadoop's durations, in milliseconds if they have no unit; returns seconds."""
-    text = str(value).strip()
-    return duration(f"{text}ms" if text.isdecimal() else text)
-
-
-def _timestamp(value: Any) -> datetime:
-    return value if isinstance(value, datetime) else datetime.fromtimestamp(int(value) / 1000, UTC)
-
-
-def _timespan(value: Any) -> timedelta:
-    return value if isinstance(value, timedelta) else timedelta(seconds=duration(value))
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting of a store: pyarrow's argument, delta-rs's name, its aliases, and the parser of its value.
-
-    `arrow` or `delta` is empty if that library lacks the setting.
-    """
-
-    store: str
-    arrow: str
-    delta: str
-    names: tuple[str, ...]
-    parse: Callable[[Any], Any] = _text
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The identity of the setting: store and name."""
-        return self.store, self.arrow or self.delta
-
-
-def _many(store: str, *rows: tuple[Any, ...]) -> tuple[Setting, ...]:
-    return tuple(Setting(store, *row) for row in rows)
-
-
-SETTINGS: tuple[Setting, ...] = (
-    *_many(
-        "s3",
-        (
-            "access_key",
-            "aws_access_key_id",
-            ("s3.access-key-id", "access_key_id", "client.access-key-id", "fs.s3a.access.key"),
-        ),
-        (
-            "secret_key",
-            "aws_secret_access_key",
-            ("s3.secret-access-key", "secret_access_key", "client.secret-access-key", "fs.s3a.secret.key"),
-        ),
-        (
-            "session_token",
-            "aws_session_token",
-            ("s3.session-token", "aws_token", "token", "client.session-token", "fs.s3a.session.token"),
-        ),
-        (
-            "region",
-            "aws_region",
-            ("s3.region", "aws_default_region", "default_region", "client.region", "fs.s3a.endpoint.region"),
-        ),
-        (
-            "endpoint_override",
-            "aws_endpoint_url",
-            ("s3.endpoint", "aws_endpoint_url_s3", "endpoint_url", "aws_endpoint", "endpoint", "fs.s3a.endpoint"),
-        ),
-        ("", "aws_allow_http", ("aws_allow_http", "allow_http"), boolean),
-        ("", "aws_use_ssl", ("fs.s3a.connection.ssl.enabled",), boolean),
-        ("", "aws_profile", ("s3.profile-name", "client.profile-name", "profile")),
-        ("scheme", "", ("scheme",)),
-        ("anonymous", "aws_skip_signature", ("s3.anonymous", "skip_signature"), boolean),
-        (
-            "force_virtual_addressing",
-            "aws_virtual_hosted_style_request",
-            ("s3.force-virtual-addressing", "virtual_hosted_style_request"),
-            boolean,
-        ),
-        ("force_virtual_addressing", "", ("fs.s3a.path.style.access", "s3.path-style-access"), _reversed),
-        ("connect_timeout", "connect_timeout", ("s3.connect-timeout",), duration),
-        ("connect_timeout", "", ("fs.s3a.connection.establish.timeout",), _milliseconds),
-        ("request_timeout", "timeout", ("s3.request-timeout",), duration),
-        ("request_timeout", "", ("fs.s3a.connection.timeout", "fs.s3a.connection.request.timeout"), _milliseconds),
-        ("role_arn", "aws_iam_role_arn", ("s3.role-arn", "client.role-arn", "aws_role_arn", "fs.s3a.assumed.role.arn")),
-        (
-            "session_name",
-            "aws_iam_role_session_name",
-            ("s3.role-session-name", "client.role-session-name", "aws_role_session_name"),
-        ),
-        ("external_id", "", ("client.external-id",)),
-        ("load_frequency", "", (), int),
-        ("proxy_options", "proxy_url", ("s3.proxy-uri",)),
-        ("tls_ca_file_path", "", ()),
-        ("background_writes", "", (), boolean),
-        ("allow_delayed_open", "", (), boolean),
-        ("allow_bucket_creation", "", (), boolean),
-        ("allow_bucket_deletion", "", (), boolean),
-        ("check_directory_existence_before_creation", "", (), boolean),
-        ("default_metadata", "", (), _as_is),
-        ("retry_strategy", "", (), _as_is),
-        ("", "aws_s3_allow_unsafe_rename", ("allow_unsafe_rename",)),
-        ("", "aws_s3_locking_provider", ()),
-        ("", "aws_conditional_put", ("conditional_put",)),
-        ("", "aws_copy_if_not_exists", ("copy_if_not_exists",)),
-        ("", "delta_dynamo_table_name", ("dynamo_lock_table_name",)),
-        ("", "max_retries", ()),
-        ("", "retry_timeout", ()),
-        ("", "allow_invalid_certificates", ()),
-    ),
-    *_many(
-        "gcs",
-        ("anonymous", "google_skip_signature", (), boolean),
-        ("access_token", "google_bearer_token", ("gcs.oauth2.token",)),
-        ("credential_token_expiration", "", ("gcs.oauth2.token-expires-at",), _timestamp),
-        ("target_service_account", "", ()),
-        ("project_id", "", ("gcs.project-id",)),
-        ("endpoint_override", "", ("gcs.service.host", "gcs.endpoint")),
-        ("scheme", "", ()),
-        ("default_bucket_location", "", ("gcs.default-bucket-location",)),
-        ("retry_time_limit", "", (), _timespan),
-        ("default_metadata", "", (), _as_is),
-    ),
-    *_many(
-        "abfs",
-        ("account_name", "azure_storage_account_name", ("adls.account-name",)),
-        (
-            "account_key",
-            "azure_storage_account_key",
-            ("adls.account-key", "azure_storage_access_key", "azure_storage_master_key"),
-        ),
-        ("sas_token", "azure_storage_sas_token", ("adls.sas-token", "azure_storage_sas_key", "sas_key")),
-        ("tenant_id", "azure_storage_tenant_id", ("adls.tenant-id", "azure_tenant_id", "azure_authority_id")),
-        ("client_id", "azure_storage_client_id", ("adls.client-id", "azure_client_id")),
-        ("client_secret", "azure_storage_client_secret", ("adls.client-secret", "azure_client_secret")),
-        ("blob_storage_authority", "", ("adls.blob-storage-authority",)),
-        ("blob_storage_scheme", "", ("adls.blob-storage-scheme",)),
-        ("dfs_storage_authority", "", ("adls.dfs-storage-authority",)),
-        ("dfs_storage_scheme", "", ("adls.dfs-storage-scheme",)),
-    ),
-    *_many(
-        "hdfs",
-        ("host", "", ("hdfs.host",)),
-        ("port", "", ("hdfs.port",), int),
-        ("user", "", ("hdfs.user",)),
-        ("kerb_ticket", "", ("hdfs.kerberos_ticket",)),
-        ("replication", "", (), int),
-        ("buffer_size", "", (), int),
-        ("default_block_size", "", (), int),
-        ("extra_conf", "", (), mapping),
-    ),
+# Options that only tune Hadoop's or fsspec's own clients, which are not used here: they are ignored.
+TUNING = re.compile(
+    r"fs\.(s3a?|gs|abfss?)\.(impl|(threads|connection\.(maximum|keepalive|ttl|idle)|fast\.upload|block\.size|readahead|"
+    r"multipart|buffer\.dir|committer|paging|max\.total\.tasks|input\.fadvise|experimental\.input).*)"
+    r"|default_(fill_cache|cache_type|cache_options)|use_listings_cache|listings_expiry_time|max_paths|asynchronous|"
+    r"skip_instance_cache|cache_regions|version_aware|max_concurrency|fixed_upload_size|cache_timeout|consistency|"
+    r"check_connection|block_size|blocksize|default_cache_size"
 )
-# Options that only tune Hadoop's own client, which is not used here: they are ignored.
-_TUNING = re.compile(r"fs\.(s3a?|gs|abfss?)\.(impl|(threads|connection\.maximum|fast\.upload|block\.size|readahead).*)")
-_AZURE_KEY = re.compile(r"fs\.azure\.(account\.key|sas\.fixed\.token)\.([^.]+)\..+")
-# Options that no library here supports -> what to use instead.
+_SERVICE_ACCOUNT = "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS to the file of a service account."
+_ENCRYPTED = "Arrow's client cannot ask for it: have the bucket encrypt files by default."
+_USE_PROXY = "Set proxy_options to its URI."
+# Options that no client here has -> what to use instead.
 _INSTEAD = {
-    "adls.connection-string": "Set adls.account-name and adls.account-key.",
-    "azure_storage_connection_string": "Set azure_storage_account_name and azure_storage_account_key.",
-    "google_application_credentials": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
-    "google_service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
-    "google_service_account_key": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
-    "service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+    "google_application_credentials": _SERVICE_ACCOUNT,
+    "google_service_account": _SERVICE_ACCOUNT,
+    "google_service_account_path": _SERVICE_ACCOUNT,
+    "google_service_account_key": _SERVICE_ACCOUNT,
+    "service_account": _SERVICE_ACCOUNT,
+    "service_account_key": _SERVICE_ACCOUNT,
+    "application_credentials": _SERVICE_ACCOUNT,
+    "fs.gs.auth.service.account.json.keyfile": _SERVICE_ACCOUNT,
+    "google.cloud.auth.service.account.json.keyfile": _SERVICE_ACCOUNT,
     "s3.signer": "Open the table by its name in a catalog of type rest, which signs requests, or set s3.access-key-id.",
-    "fs.s3a.aws.credentials.provider": "Set keys, or s3.anonymous=true; otherwise those of the environment are used.",
+    "credential": "Set account_key, sas_token, or client_id with its secret and tenant.",
+    "adls.credential": "Set account_key, sas_token, or client_id with its secret and tenant.",
+    "session": "Set profile, or keys.",
+    "config": "Set config_kwargs.",
+    "s3_additional_kwargs": _ENCRYPTED,
+    "aws_server_side_encryption": _ENCRYPTED,
+    "aws_sse_kms_key_id": _ENCRYPTED,
+    "s3.server-side-encryption": _ENCRYPTED,
+    "s3.sse-kms-key-id": _ENCRYPTED,
+    "s3.sse.type": _ENCRYPTED,
+    "s3.sse.key": _ENCRYPTED,
+    "fs.s3a.encryption.algorithm": _ENCRYPTED,
+    "fs.s3a.encryption.key": _ENCRYPTED,
+    "fs.s3a.server-side-encryption-algorithm": _ENCRYPTED,
+    "fs.s3a.proxy.host": _USE_PROXY,
+    "fs.s3a.proxy.port": _USE_PROXY,
+    "fs.s3a.requester.pays.enabled": "Set requester_pays, which tells which clients can.",
+    "fs.s3a.retry.limit": "Set fs.s3a.attempts.maximum.",
+    "aws_sts_endpoint": "Set the environment variable AWS_ENDPOINT_URL_STS.",
+    "azure_storage_use_emulator": "Set endpoint=http://127.0.0.1:10000/devstoreaccount1, account_name and account_key.",
+    "use_emulator": "Set endpoint=http://127.0.0.1:10000/devstoreaccount1, account_name and account_key.",
 }
-
-
+_OF_BUCKET = re.compile(r"fs\.s3a\.bucket\.[^.]+\.(.+)")
 _OF_HADOOP = ("dfs.", "hadoop.", "ipc.")
+_ANY = "any."  # before a name of a compound's part that is a compound's own name, too
 
 
 def is_of_hadoop(name: str) -> bool:
@@ -200,10 +69,8 @@ def is_of_hadoop(name: str) -> bool:
 def _spellings() -> dict[str, list[Setting]]:
     settings: dict[str, list[Setting]] = {}
     for setting in SETTINGS:
-        own = (setting.arrow, setting.delta) if setting.parse is not _reversed else ()
-        own = () if setting.parse is _milliseconds else own
-        for name in {*own, *setting.names} - {""}:
-            settings.setdefault(name.lower(), []).append(setting)
+        for name in setting.spellings:
+            settings.setdefault(name, []).append(setting)
     return settings
 
 
@@ -215,21 +82,29 @@ def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[S
 
     Raises `InvalidOption` for an unknown name, unless `ignore_unknown`, and for an invalid value.
     """
+    if TUNING.fullmatch(name.lower()):
+        return
+    if ignore_unknown or (parts := parts_of(name, value)) is None:  # catalogs' clients have no such
+        yield from _single(name, name, value, ignore_unknown)
+        return
+    for shown, part, its_value in parts:
+        yield from _single(shown, part.removeprefix(_ANY), its_value, ignore_unknown)
+
+
+def _single(shown: str, name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
     lower = name.lower()
-    if _TUNING.fullmatch(lower):
-        return
-    if azure := _AZURE_KEY.fullmatch(name):
-        secret = "account_key" if azure[1].lower() == "account.key" else "sas_token"
-        yield from settings_of("account_name", azure[2], ignore_unknown)
-        yield from settings_of(secret, value, ignore_unknown)
-        return
     if lower not in _BY_NAME:
         if ignore_unknown:
             return
-        advice = _INSTEAD.get(lower) or nearest(name, [*_BY_NAME]).strip()
-        raise InvalidOption(f"unknown storage option {name!r}. {advice}".rstrip())
+        raise InvalidOption(f"unknown storage option {shown!r}. {_advice(lower)}".rstrip())
     for setting in _BY_NAME[lower]:
         try:
             yield setting, setting.parse(value)
         except ValueError as error:
-            raise InvalidOption(f"storage option {name!r} takes {error}") from error
+            raise InvalidOption(f"storage option {shown!r} takes {error}") from error
+
+
+def _advice(name: str) -> str:
+    if match := _OF_BUCKET.fullmatch(name):
+        return f"Options are of one table, and not of one bucket: set 'fs.s3a.{match[1]}'."
+    return _INSTEAD.get(name) or nearest(name, [*_BY_NAME, *COMPOUND]).strip()

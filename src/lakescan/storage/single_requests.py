@@ -18,7 +18,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.object_clients import environment_of_clients, is_usable, may_mean_another_store, object_store
+from lakescan.storage.object_clients import (
+    environment_of_clients,
+    is_usable,
+    may_mean_another_store,
+    object_store,
+    settings_for,
+)
 
 if TYPE_CHECKING:
     from lakescan.storage import Storage
@@ -30,6 +36,7 @@ _LOG = logging.getLogger("lakescan")
 _PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
 # The settings that both clients have, and understand alike: with any other one, pyarrow reads.
 _COMMON = {"access_key", "secret_key", "session_token", "region", "endpoint_override", "anonymous", "aws_allow_http"}
+_COMMON |= {"aws_use_ssl", "tls_ca_file_path", "max_retries"}
 _RETRIES = 3
 _PAGE = 1000  # names that S3 returns at once
 
@@ -135,7 +142,8 @@ def single_requests(storage: Storage, location: str) -> tuple[SingleRequests | S
     has_keys = "access_key" in settings or "anonymous" in settings or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
     if not settings.keys() <= _COMMON or not has_keys or may_mean_another_store(given) or not is_usable():
         return None
-    found = _bucket(f"s3://{bucket}", tuple(sorted(given.delta_rs().items())), environment_of_clients())
+    root = f"s3://{bucket}"
+    found = _bucket(root, settings_for(given, root), environment_of_clients())
     return (found, key) if found is not None and found.is_usable else None
 
 

@@ -6,9 +6,9 @@ from lakescan.common.retries import RetryPolicy, outcome_of
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import InvalidOption, LocationRefused, MissingDependency, UnsupportedFeature
 from lakescan.storage import Storage, join
-from lakescan.storage.put_if_absent import NotCreated, put_if_absent
+from lakescan.storage.put_if_absent import NotCreated, NotSent, put_if_absent
 
 ID = "txnId"  # member of commitInfo with the commit's own id, as in Delta on Spark
 
@@ -38,13 +38,15 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
     name = f"{location} (version {version})"
     try:
         return bool(look())
+    except NotSent:
+        raise
     except NotCreated as error:
         # a proxy may have answered for the store, which has the file by then
         made = outcome_of(name, error, lambda: _whose(storage, file, own_id))
         if made == _NOBODY:
             raise
         return made == _OWN
-    except (UnsupportedFeature, MemoryError):
+    except (UnsupportedFeature, InvalidOption, LocationRefused, MissingDependency, MemoryError):
         raise
     except Exception as error:
         return outcome_of(name, error, look, policy=PUTS)

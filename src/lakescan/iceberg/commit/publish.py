@@ -12,6 +12,7 @@ from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.kept_keys import AddEncryptionKeys, of_snapshot
 from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.metadata.write import MetadataNotWritten
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit, loaded
@@ -57,7 +58,11 @@ def commit_snapshot(
     same += [each for each in requirements if each not in same]
     if is_staged:
         same += _no_other_snapshot(table)
-    failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
+    try:
+        failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
+    except MetadataNotWritten:
+        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
+        raise
     if failed is not None:
         discard(storage, producer.stored, lambda: added_since(failed.now, known))
     return failed

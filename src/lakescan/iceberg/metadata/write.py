@@ -11,8 +11,11 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lakescan.errors import LakescanError
 from lakescan.iceberg.metadata.kept_keys import keep_encryption_keys, with_keys, without_keys
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.storage.faults import storage_error
+from lakescan.storage.put_if_absent import NotCreated
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -23,6 +26,10 @@ _CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where
 _NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that got names in a block
 _LOCK = Lock()
 _IS_EXTENDED = False
+
+
+class MetadataNotWritten(NotCreated):
+    """The metadata file of a commit could not be written: the catalog was not asked, so nothing is committed."""
 
 
 def metadata_text(metadata: Any) -> str:
@@ -99,6 +106,7 @@ def _extend() -> None:
             _write_version_3()
             _update_all_versions()
             _name_compressed()
+            _tell_unwritten()
             _IS_EXTENDED = True
 
 
@@ -171,3 +179,22 @@ def _name_compressed() -> None:
         return location
 
     LocationProvider.new_table_metadata_file_location = new_table_metadata_file_location
+
+
+def _tell_unwritten() -> None:
+    """Tell errors of storage from those of the catalog, which is asked once the metadata file is there."""
+    from pyiceberg.serializers import ToOutputFile
+
+    theirs = ToOutputFile.table_metadata
+
+    def table_metadata(metadata: Any, output_file: Any, overwrite: bool = False) -> None:
+        try:
+            theirs(metadata, output_file, overwrite)
+        except (LakescanError, MemoryError):
+            raise
+        except Exception as error:
+            if _CODEC.get() is None:
+                raise
+            raise MetadataNotWritten(str(storage_error("written", output_file.location, error))) from error
+
+    ToOutputFile.table_metadata = staticmethod(table_metadata)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.retries import Attempts, outcome_of
 from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
-from lakescan.iceberg.metadata.write import check_metadata_writes
+from lakescan.iceberg.metadata.write import MetadataNotWritten, check_metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Collector
 from lakescan.iceberg.write.old_metadata import remove_old_metadata
@@ -67,6 +67,8 @@ def commit(
         return None
     try:
         made = table.catalog.commit_table(table, (*requirements, same), updates)
+    except MetadataNotWritten:
+        raise
     except Exception as error:
         return _looked_up(table, error, storage, is_made, was_made)
     remove_old_metadata(table, made.metadata, made.metadata_location, storage)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from lakescan.storage import Storage
-from lakescan.storage.filesystems import account_of
+from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.settings import settings_of
@@ -133,14 +133,14 @@ def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Map
     host = authority.rpartition("@")[2].lower()
     if not _AZURE_HOST.match(host):
         return "the account is not on Azure's public cloud"
-    if settings.azure_account is not None and settings.azure_account.lower() != account_of(authority):
+    if settings.azure_account is not None and settings.azure_account.lower() != account_of(authority, None):
         return "the storage options are for another Azure account"
     host = host.replace(".blob.", ".dfs.", 1)
 
     def of(name: str) -> str | None:
         return hadoop.get(f"{name}.{host}") or hadoop.get(name)
 
-    own, kind = settings.abfs(account_of(authority)), (of("fs.azure.account.auth.type") or "SharedKey").lower()
+    own, kind = settings.abfs(account_of(authority, None)), (of("fs.azure.account.auth.type") or "SharedKey").lower()
     for option, expected, name in (
         ("account_key", "sharedkey", "fs.azure.account.key"),
         ("sas_token", "sas", "fs.azure.sas.fixed.token"),

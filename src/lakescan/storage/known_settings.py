@@ -1,0 +1,308 @@
+"""The table of storage settings: each with its names in pyarrow, object_store, boto, fsspec, Hadoop and pyiceberg.
+
+A name in the rows of several stores (`endpoint`, `token`) reaches the store of the location.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakescan.common.option_values import any_text, boolean, duration, mapping, whole
+from lakescan.storage.setting import (
+    Setting,
+    milliseconds,
+    object_,
+    proxy,
+    reversed_,
+    sas,
+    timespan,
+    timestamp,
+)
+
+_COUNTED = "Arrow's client of S3 counts its attempts: set max_retries."
+_TIMED = "Arrow's client of Google's storage limits the time of its retries: set retry_timeout."
+_OWN_RETRIES = "Arrow's client of Azure repeats requests by rules of its own: leave it out."
+_VERIFIED = "Arrow always verifies certificates: name the file of the authority that signed it by tls_ca_file_path."
+_SYSTEMS = "Arrow's client of this store trusts the authorities of the system: add the store's own to these."
+_OWN_TIMES = "Arrow's client of this store has timeouts of its own: leave it out."
+_PROXY = "Arrow's client of this store takes a proxy from the environment: set https_proxy."
+_NO_TOKEN = (
+    "Arrow's client of Azure takes no token: set account_key, sas_token, or client_id, client_secret, tenant_id."
+)
+_NO_PAYER = "Arrow's clients cannot say that the requester pays: read a copy."
+_NAMENODE = "The location names the namenode, and hdfs.user or kerb_ticket who you are."
+
+
+def _of(store: str, *rows: tuple[Any, ...]) -> tuple[Setting, ...]:
+    return tuple(Setting(store, *row) for row in rows)
+
+
+_S3 = _of(
+    "s3",
+    (
+        "access_key",
+        "aws_access_key_id",
+        ("s3.access-key-id", "access_key_id", "client.access-key-id", "fs.s3a.access.key", "key"),
+        any_text,
+        "The access key.",
+    ),
+    (
+        "secret_key",
+        "aws_secret_access_key",
+        ("s3.secret-access-key", "secret_access_key", "client.secret-access-key", "fs.s3a.secret.key", "secret"),
+        any_text,
+        "The secret of the access key.",
+    ),
+    (
+        "session_token",
+        "aws_session_token",
+        ("s3.session-token", "aws_token", "token", "client.session-token", "fs.s3a.session.token"),
+        any_text,
+        "The session token of temporary keys.",
+    ),
+    (
+        "region",
+        "aws_region",
+        ("s3.region", "aws_default_region", "default_region", "client.region", "region_name", "fs.s3a.endpoint.region"),
+        any_text,
+        "The region of the bucket.",
+    ),
+    (
+        "endpoint_override",
+        "aws_endpoint_url",
+        ("s3.endpoint", "aws_endpoint_url_s3", "endpoint_url", "aws_endpoint", "endpoint", "fs.s3a.endpoint"),
+        any_text,
+        "The address of a store that is not AWS's own; `http://` for one without TLS.",
+    ),
+    ("", "aws_allow_http", ("allow_http",), boolean, "Whether an endpoint without a scheme is `http://`."),
+    (
+        "",
+        "aws_use_ssl",
+        ("use_ssl", "fs.s3a.connection.ssl.enabled"),
+        boolean,
+        "Whether requests are sent by TLS; false for one without.",
+    ),
+    (
+        "",
+        "aws_profile",
+        ("s3.profile-name", "client.profile-name", "profile", "profile_name"),
+        any_text,
+        "A profile of AWS's configuration files: its keys, region and endpoint. Needs botocore.",
+    ),
+    ("scheme", "", (), any_text, "http or https, for an endpoint without a scheme."),
+    (
+        "anonymous",
+        "aws_skip_signature",
+        ("s3.anonymous", "anon", "skip_signature"),
+        boolean,
+        "Whether requests are sent without credentials.",
+    ),
+    (
+        "force_virtual_addressing",
+        "aws_virtual_hosted_style_request",
+        ("s3.force-virtual-addressing", "virtual_hosted_style_request"),
+        boolean,
+        "Whether the bucket stands before the endpoint's host, not in the path.",
+    ),
+    (
+        "force_virtual_addressing",
+        "",
+        ("fs.s3a.path.style.access", "s3.path-style-access"),
+        reversed_,
+        "Whether the bucket stands in the path.",
+    ),
+    ("connect_timeout", "connect_timeout", ("s3.connect-timeout",), duration, "How long to wait for a connection."),
+    ("connect_timeout", "", ("fs.s3a.connection.establish.timeout",), milliseconds, "As `connect_timeout`."),
+    (
+        "request_timeout",
+        "timeout",
+        ("s3.request-timeout", "read_timeout"),
+        duration,
+        "How long to wait for an answer.",
+    ),
+    (
+        "request_timeout",
+        "",
+        ("fs.s3a.connection.timeout", "fs.s3a.connection.request.timeout"),
+        milliseconds,
+        "As `request_timeout`.",
+    ),
+    (
+        "role_arn",
+        "",
+        (
+            "s3.role-arn",
+            "client.role-arn",
+            "aws_iam_role_arn",
+            "aws_role_arn",
+            "fs.s3a.assumed.role.arn",
+        ),
+        any_text,
+        "The role to assume, with the credentials of the environment. Delta commits need botocore then.",
+    ),
+    (
+        "session_name",
+        "",
+        (
+            "s3.role-session-name",
+            "client.role-session-name",
+            "aws_iam_role_session_name",
+            "aws_role_session_name",
+            "fs.s3a.assumed.role.session.name",
+        ),
+        any_text,
+        "The name of the assumed role's session.",
+    ),
+    (
+        "external_id",
+        "",
+        ("client.external-id", "fs.s3a.assumed.role.external.id"),
+        any_text,
+        "The external id that the role asks for.",
+    ),
+    ("load_frequency", "", (), whole, "Seconds after which Arrow assumes the role again."),
+    ("proxy_options", "proxy_url", ("s3.proxy-uri",), proxy, "The proxy of all requests."),
+    ("tls_ca_file_path", "", (), any_text, "A PEM file with the authorities that sign the store's certificate."),
+    ("", "max_retries", ("fs.s3a.attempts.maximum",), whole, "How often a failed request is repeated."),
+    ("", "retry_timeout", (), duration, "How long failed requests are repeated.", _COUNTED),
+    (
+        "",
+        "allow_invalid_certificates",
+        (),
+        boolean,
+        "Whether any certificate is accepted.",
+        _VERIFIED,
+    ),
+    ("", "aws_request_payer", ("request_payer", "requester_pays"), boolean, "Whether you pay for requests.", _NO_PAYER),
+    ("background_writes", "", (), boolean, "Of Arrow's: whether parts of files are sent by threads."),
+    ("allow_delayed_open", "", (), boolean, "Of Arrow's: whether files are opened when they are written to."),
+    ("allow_bucket_creation", "", (), boolean, "Of Arrow's: whether buckets are created."),
+    ("allow_bucket_deletion", "", (), boolean, "Of Arrow's: whether buckets are deleted."),
+    ("check_directory_existence_before_creation", "", (), boolean, "Of Arrow's: whether folders are looked up first."),
+    ("default_metadata", "", (), object_, "Of Arrow's: the metadata of files that it writes."),
+    ("retry_strategy", "", (), object_, "Of Arrow's, in the place of `max_retries`."),
+    (
+        "",
+        "aws_s3_allow_unsafe_rename",
+        ("allow_unsafe_rename",),
+        any_text,
+        "Of deltalake's; without effect, since commits are conditional puts.",
+    ),
+    ("", "aws_s3_locking_provider", (), any_text, "Of deltalake's; commits with one are refused."),
+    ("", "aws_conditional_put", ("conditional_put",), any_text, "Of object_store's: how Delta commits are put; etag."),
+    ("", "aws_copy_if_not_exists", ("copy_if_not_exists",), any_text, "Of object_store's; nothing is copied."),
+    ("", "delta_dynamo_table_name", ("dynamo_lock_table_name",), any_text, "Of deltalake's; see the locking provider."),
+)
+_GCS = _of(
+    "gcs",
+    (
+        "anonymous",
+        "google_skip_signature",
+        ("anon", "skip_signature"),
+        boolean,
+        "Whether requests are sent without credentials.",
+    ),
+    ("access_token", "google_bearer_token", ("gcs.oauth2.token", "token"), any_text, "An OAuth 2 token."),
+    (
+        "credential_token_expiration",
+        "",
+        ("gcs.oauth2.token-expires-at",),
+        timestamp,
+        "When the token expires.",
+    ),
+    ("target_service_account", "", (), any_text, "Of Arrow's: a service account to act for."),
+    ("project_id", "", ("gcs.project-id", "project", "fs.gs.project.id"), any_text, "The project, for new buckets."),
+    (
+        "endpoint_override",
+        "google_base_url",
+        ("gcs.service.host", "gcs.endpoint", "endpoint", "endpoint_url", "fs.gs.storage.root.url"),
+        any_text,
+        "The address of a server in the place of Google's.",
+    ),
+    ("scheme", "", (), any_text, "http or https, for an endpoint without a scheme."),
+    ("", "allow_http", (), boolean, "Whether an endpoint without a scheme is `http://`."),
+    ("default_bucket_location", "", ("gcs.default-bucket-location",), any_text, "Where new buckets are."),
+    ("retry_time_limit", "retry_timeout", (), timespan, "How long failed requests are repeated; 60 s by default."),
+    ("default_metadata", "", (), object_, "Of Arrow's: the metadata of files that it writes."),
+    ("", "max_retries", (), whole, "How often a failed request is repeated.", _TIMED),
+    ("", "timeout", ("read_timeout",), duration, "How long to wait for an answer.", _OWN_TIMES),
+    ("", "connect_timeout", (), duration, "How long to wait for a connection.", _OWN_TIMES),
+    ("", "proxy_url", ("proxy_options",), proxy, "The proxy of all requests.", _PROXY),
+    ("", "tls_ca_file_path", (), any_text, "A PEM file with authorities.", _SYSTEMS),
+    ("", "allow_invalid_certificates", (), boolean, "Whether any certificate is accepted.", _SYSTEMS),
+    ("", "requester_pays", (), boolean, "Whether you pay.", _NO_PAYER),
+)
+_ABFS = _of(
+    "abfs",
+    (
+        "account_name",
+        "azure_storage_account_name",
+        ("adls.account-name",),
+        any_text,
+        "The account, where the location does not name it; secrets are sent to no other.",
+    ),
+    (
+        "account_key",
+        "azure_storage_account_key",
+        ("adls.account-key", "azure_storage_access_key", "azure_storage_master_key"),
+        any_text,
+        "The account's key.",
+    ),
+    (
+        "sas_token",
+        "azure_storage_sas_token",
+        ("adls.sas-token", "azure_storage_sas_key", "sas_key"),
+        sas,
+        "A shared access signature.",
+    ),
+    (
+        "tenant_id",
+        "azure_storage_tenant_id",
+        ("adls.tenant-id", "azure_tenant_id", "azure_authority_id"),
+        any_text,
+        "The tenant of an application.",
+    ),
+    ("client_id", "azure_storage_client_id", ("adls.client-id", "azure_client_id"), any_text, "An application."),
+    (
+        "client_secret",
+        "azure_storage_client_secret",
+        ("adls.client-secret", "azure_client_secret"),
+        any_text,
+        "The application's secret; also needs its tenant.",
+    ),
+    ("", "azure_skip_signature", ("adls.anon", "anon", "anonymous", "skip_signature"), boolean, "No credentials."),
+    ("blob_storage_authority", "", ("adls.blob-storage-authority",), any_text, "Host and port in Azure's place."),
+    ("blob_storage_scheme", "", ("adls.blob-storage-scheme",), any_text, "http or https."),
+    ("dfs_storage_authority", "", ("adls.dfs-storage-authority",), any_text, "The same for its hierarchical service."),
+    ("dfs_storage_scheme", "", ("adls.dfs-storage-scheme",), any_text, "http or https."),
+    (
+        "",
+        "azure_storage_endpoint",
+        ("azure_endpoint", "endpoint", "endpoint_url", "endpoint_override", "account_host", "adls.account-host"),
+        any_text,
+        "The address of the account's blobs that is not Azure's own, with the account in its host or path.",
+    ),
+    ("", "allow_http", (), boolean, "Whether an endpoint without a scheme is `http://`."),
+    ("", "azure_storage_token", ("adls.token", "token"), any_text, "A token.", _NO_TOKEN),
+    ("", "max_retries", (), whole, "How often a failed request is repeated.", _OWN_RETRIES),
+    ("", "retry_timeout", (), duration, "How long failed requests are repeated.", _OWN_RETRIES),
+    ("", "timeout", ("read_timeout",), duration, "How long to wait for an answer.", _OWN_TIMES),
+    ("", "connect_timeout", (), duration, "How long to wait for a connection.", _OWN_TIMES),
+    ("", "proxy_url", ("proxy_options",), proxy, "The proxy of all requests.", _PROXY),
+    ("", "tls_ca_file_path", (), any_text, "A PEM file with authorities.", _SYSTEMS),
+    ("", "allow_invalid_certificates", (), boolean, "Whether any certificate is accepted.", _SYSTEMS),
+)
+_HDFS = _of(
+    "hdfs",
+    ("host", "", ("hdfs.host",), any_text, "The namenode, where the location does not name it."),
+    ("port", "", ("hdfs.port",), whole, "Its port."),
+    ("user", "", ("hdfs.user",), any_text, "Who you are."),
+    ("kerb_ticket", "", ("hdfs.kerberos_ticket",), any_text, "The file of Kerberos tickets."),
+    ("replication", "", (), whole, "How many copies new files have."),
+    ("buffer_size", "", (), whole, "The size of buffers, in bytes."),
+    ("default_block_size", "", (), whole, "The size of blocks of new files, in bytes."),
+    ("extra_conf", "", (), mapping, "Settings of Hadoop's client; those named `dfs.`, `hadoop.`, `ipc.` need no such."),
+    ("", "endpoint", ("endpoint_url", "endpoint_override"), any_text, "An address.", _NAMENODE),
+    ("", "token", (), any_text, "A token.", _NAMENODE),
+)
+SETTINGS: tuple[Setting, ...] = (*_S3, *_GCS, *_ABFS, *_HDFS)

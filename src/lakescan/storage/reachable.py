@@ -1,0 +1,120 @@
+"""Whether a store answers at all, asked once before its client is made: clients repeat requests for minutes.
+
+Arrow's client of Google's storage takes 100 s to say that there is no network, and that of Azure 6 s. Without
+credentials, both ask the metadata service of a cloud's machine for some, which is not there on others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Mapping
+from queue import Empty, SimpleQueue
+from urllib.request import getproxies_environment, proxy_bypass
+
+from lakescan.errors import StorageError
+from lakescan.storage.advice import HOSTS, KEYS
+from lakescan.storage.azure_endpoints import account_of
+from lakescan.storage.faults import shown
+from lakescan.storage.options import StorageOptions
+
+ASKED_FIRST = ("gcs", "abfs")  # the clients of other stores say it soon
+SECONDS = 5.0  # for a host to be resolved, and to accept a connection
+_GOOGLE = "storage.googleapis.com"
+_METADATA = {"gcs": "metadata.google.internal", "abfs": "169.254.169.254"}
+# Variables that say where Azure's clients get credentials, other than from the metadata service.
+_AZURE_SOURCES = (
+    *("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE"),
+    *("IDENTITY_ENDPOINT", "MSI_ENDPOINT"),
+)
+_REACHED: set[tuple[str, int]] = set()
+
+
+def check_reachable(
+    store: str, authority: str, options: StorageOptions, location: str, environment: Mapping[str, str] = os.environ
+) -> None:
+    """Raise `StorageError` if the host of a store, or the only one that may have credentials for it, does not answer.
+
+    Asked once in a process, until it answers; not asked behind a proxy.
+    """
+    address = _address(store, authority, options, environment)
+    scheme, _, rest = address.partition("://")
+    host, port = _split(rest.partition("/")[0], 80 if scheme == "http" else 443)
+    if (why := _why_not(host, port, scheme)) is not None:
+        raise StorageError(f"{shown(location)} cannot be reached: {host}:{port} {why}. {HOSTS[store]}")
+    if not _needs_metadata(store, authority, options, environment):
+        return
+    name = environment.get("GCE_METADATA_ROOT" if store == "gcs" else "AZURE_POD_IDENTITY_AUTHORITY_HOST", "")
+    host, port = _split(name.rpartition("://")[2] or _METADATA[store], 80)
+    if (why := _why_not(host, port, "http")) is not None:
+        raise StorageError(
+            f"{shown(location)} cannot be reached: no credentials were found, and {host}, the metadata service of the "
+            f"cloud's own machines, {why}. {KEYS[store]}"
+        )
+
+
+def _address(store: str, authority: str, options: StorageOptions, environment: Mapping[str, str]) -> str:
+    if store == "gcs":
+        return options.google_address(environment) or f"https://{_GOOGLE}"
+    account = account_of(authority, options.azure_account, environment)
+    if (address := options.azure_endpoint(account, environment)) is not None:
+        return address
+    return f"https://{account}.blob.core.windows.net"
+
+
+def _needs_metadata(store: str, authority: str, options: StorageOptions, environment: Mapping[str, str]) -> bool:
+    """Whether credentials can come from the metadata service alone."""
+    if store == "gcs":
+        arguments = options.gcs(environment)
+        if arguments.get("anonymous") or "access_token" in arguments:
+            return False
+        folder = environment.get("CLOUDSDK_CONFIG") or os.path.join(environment.get("HOME", ""), ".config", "gcloud")
+        path = os.path.join(folder, "application_default_credentials.json")
+        given = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+        return not given and not os.path.exists(environment.get("GOOGLE_GCLOUD_ADC_PATH_OVERRIDE") or path)
+    arguments = options.abfs(account_of(authority, options.azure_account, environment), environment)
+    if options.is_anonymous_in_azure or {"account_key", "sas_token", "client_secret"} & arguments.keys():
+        return False
+    return not any(map(environment.get, _AZURE_SOURCES)) and shutil.which("az") is None
+
+
+def _split(authority: str, port: int) -> tuple[str, int]:
+    host, separator, number = authority.rpartition(":")
+    if separator and number.isdecimal():
+        return host.strip("[]"), int(number)
+    return authority.strip("[]"), port
+
+
+def _why_not(host: str, port: int, scheme: str) -> str | None:
+    """What is wrong with a host; None if it accepts connections, or is behind a proxy."""
+    if (host, port) in _REACHED or _is_behind_proxy(host, scheme):
+        return None
+    answers: SimpleQueue[str | None] = SimpleQueue()
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host, port), timeout=SECONDS).close()
+        except socket.gaierror:
+            answers.put("cannot be resolved")
+        except (OSError, UnicodeError) as error:
+            answers.put(f"does not answer ({getattr(error, 'strerror', None) or error})")
+        else:
+            answers.put(None)
+
+    # resolving a name cannot be ended: a thread that nobody waits for does it
+    threading.Thread(target=connect, daemon=True, name="lakescan-reachable").start()
+    try:
+        why = answers.get(timeout=SECONDS)
+    except Empty:
+        return f"does not answer within {SECONDS:.0f} s"
+    if why is None:
+        _REACHED.add((host, port))
+    return why
+
+
+def _is_behind_proxy(host: str, scheme: str) -> bool:
+    proxies = getproxies_environment()
+    has_one = bool(proxies.get(scheme) or proxies.get("all"))
+    return has_one and not proxy_bypass(host)

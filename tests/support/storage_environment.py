@@ -1,0 +1,23 @@
+"""An environment that names no store and no credentials, for tests of what storage options mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOTS = {"s3": "s3://lake", "gcs": "gs://lake", "abfs": "abfss://lake@acc.dfs.core.windows.net"}
+VARIABLES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"),
+    *("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_CONFIG_FILE"),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCOUNT_NAME"),
+    *("AZURE_STORAGE_SAS_TOKEN", "GOOGLE_BEARER_TOKEN", "STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS"),
+)
+
+
+def clean(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Take what names stores and credentials out of the environment."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
