@@ -328,3 +328,10 @@ def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
     assert "took no report" in caplog.text
     with pytest.raises(lakescan.UnsupportedFeature, match="reports of scans"):
         lakescan.catalog("embedded", warehouse=tmp_path / "embedded").reporter("db.t")
+
+
+def test_what_a_server_has_no_endpoint_for_is_refused_by_name(server: RestServer) -> None:
+    lake = connected(server)
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"'lake' for lake\.db\.t.*POST /v1/\{prefix\}/tables/rename"):
+        lake.rename_table("db.t", "db.u")
+    assert lake.list_tables("db") == ["db.t"]
