@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import no_rows
 from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate
@@ -46,18 +47,13 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     def frames(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
     ) -> Iterator[polars.DataFrame]:
-        chosen = refined = spec if columns is None else spec.narrowed(columns)
-        if predicate is not None and spec.max_rows is None:  # the filter of the query comes after the scan's limit
+        chosen = spec if columns is None else spec.narrowed(columns)
+        if rows is not None:
+            chosen = chosen.limit(rows)
+        refined = chosen
+        if predicate is not None and chosen.max_rows is None:  # a query's filter comes after limits, its own as well
             refined = _filtered(refined, predicate, empty.schema, spec.selection)
-        if predicate is None and rows is not None:
-            chosen = refined = refined.limit(rows)
-        left = rows
-        for frame in frames_of(chosen, predicate, refined):
-            if left is not None:
-                frame, left = frame.head(left), max(left - frame.height, 0)
-            yield frame
-            if left == 0:
-                return
+        yield from frames_of(chosen, predicate, refined)
 
     return register_io_source(frames, schema=empty.schema)
 
@@ -75,7 +71,7 @@ def whole_frame(spec: ScanSpec) -> polars.DataFrame:
 def _empty(spec: ScanSpec) -> polars.DataFrame:
     import polars as pl
 
-    empty = pl.from_arrow(spec.output.arrow().empty_table())
+    empty = pl.from_arrow(no_rows(spec.output.arrow()))
     assert isinstance(empty, pl.DataFrame)
     return empty
 

@@ -70,3 +70,10 @@ def test_calls_refuse_them(lake: lakescan.Catalog, call: Callable[[lakescan.Cata
 def test_names_of_tables_may_have_dots(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE TABLE local.a.b.`x.y` (id INT)")
     assert lake.list_tables("a.b") == ["a.b.`x.y`", "a.b.t"]
+
+
+def test_tables_whose_names_have_dots_have_metadata_tables_and_branches(lake: lakescan.Catalog) -> None:
+    lake.create_table("db.`t.x`", "id INT").append(pa.table({"id": pa.array([1], pa.int32())}))
+    lake.load_table("db.`t.x`").create_branch("audit")
+    assert lakescan.sql("SELECT * FROM local.db.`t.x`.history").to_arrow().num_rows == 1
+    assert lakescan.sql("SELECT id FROM local.db.`t.x`.branch_audit").to_arrow().num_rows == 1

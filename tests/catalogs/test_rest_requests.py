@@ -337,3 +337,10 @@ def test_new_schemas_say_the_last_column_id_for_servers_of_earlier_versions(serv
     bodies = [each.body for each in server.sent(COMMIT)]
     added = [update for body in bodies for update in body["updates"] if update["action"] == "add-schema"]
     assert [each["last-column-id"] for each in added] == [5, 5]  # the id of a dropped column is not given again
+
+
+def test_what_a_server_has_no_endpoint_for_is_refused_by_name(server: RestServer) -> None:
+    lake = connected(server)
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"'lake' for lake\.db\.t.*POST /v1/\{prefix\}/tables/rename"):
+        lake.rename_table("db.t", "db.u")
+    assert lake.list_tables("db") == ["db.t"]

@@ -140,6 +140,31 @@ def test_what_fits_goes_onto_the_commits_of_others(lake: lakescan.Catalog, serve
     check_no_orphans(lake)
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_commit_is_repeated_as_often_as_each_of_its_tables_allows(
+    lake: lakescan.Catalog, server: RestServer, retries: int
+) -> None:
+    few = {"commit.retry.num-retries": str(retries), "commit.retry.min-wait-ms": "1"}
+    lake.load_table("db.two").alter().set_properties(few).commit()
+    lake.load_table("db.one").alter().set_properties({"commit.retry.num-retries": "9"}).commit()
+    before, tx = files(server), lake.transaction()
+    tx.load_table("db.one").append(rows(3))
+    tx.load_table("db.two").append(rows(3))
+
+    def another_is_first(request: Any) -> None:
+        if request.what == COMMIT:
+            server.catalog.load_table("db.one").append(rows(4))
+
+    server.before = another_is_first
+    with pytest.raises(lakescan.CommitConflict, match=f"failed after {retries + 1} attempt"):
+        tx.commit()
+    assert len(server.sent(COMMIT)) == retries + 1
+    assert set(ids(lake.load_table("db.one"))) == {1, 2, 4}
+    assert ids(lake.load_table("db.two")) == [1, 2]
+    assert before < files(server)
+    check_no_orphans(lake)
+
+
 def test_a_refusal_of_what_comes_after_another_branch_is_a_conflict(lake: lakescan.Catalog, server: RestServer) -> None:
     """As Java's servers refuse it: what a commit requires of its branch is so, but its sequence number is taken."""
     lake.load_table("db.one").create_branch("audit")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
@@ -31,6 +34,15 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     else:
         made.delete("id < 50")
     return made
+
+
+@pytest.fixture(scope="package")
+def ray_session() -> Iterator[object]:
+    ray = pytest.importorskip("ray")
+    os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
+    yield ray
+    ray.shutdown()
 
 
 def rows(number: int) -> pa.Table:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -16,15 +14,6 @@ import pytest
 import lakescan
 from lakescan.errors import MissingDependency
 from tests.integrations.test_tasks import in_order
-
-
-@pytest.fixture(scope="module")
-def ray_session() -> Iterator[object]:
-    ray = pytest.importorskip("ray")
-    os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
-    yield ray
-    ray.shutdown()
 
 
 @pytest.mark.slow

@@ -156,6 +156,15 @@ def test_partitions_are_counted(local: lakescan.Catalog, call: Called, kind: str
     assert call("compute_partition_stats", "db.t").to_pylist() == [row]  # it is there already
 
 
+def test_partitions_of_uuids_are_counted(local: lakescan.Catalog) -> None:
+    columns = pa.schema([("key", pa.uuid()), ("id", pa.int64())])
+    table = local.create_table("db.keys", columns, partition_by=["key"])
+    keys = [bytes([number]) * 16 for number in (1, 2, 2)]
+    table.append(pa.table({"key": pa.array(keys, pa.uuid()), "id": [1, 2, 3]}))
+    counts = whole(table.compute_partition_statistics().location)
+    assert sorted(counts["data_record_count"].to_pylist()) == [1, 2]
+
+
 def whole(location: str | None) -> pa.Table:
     return pq.read_table(path_of(str(location))).drop_columns(["last_updated_at"])
 

@@ -63,7 +63,13 @@ def main() -> None:
                 try_table(spark, name, name if form == "iceberg" else f"delta.`{name}`")
                 print(f"{form}: all promises hold", flush=True)
             by_name(spark)
+            equality_deletes(spark)
+            for name in ("local.shop.parts", str(Path(folder) / "parts")):
+                partitions_and_states(spark, name)
+            stored_views(spark)
             refused(spark)
+            failing(spark, Path(folder))
+            print("names, partitions, states, views, refusals: all promises hold", flush=True)
     finally:
         spark.stop()
         server.stop()
@@ -120,6 +126,90 @@ def by_name(spark: Any) -> None:
     lakescan.spark.create_view(spark, "numbers", "local.shop.numbers")
     assert lakescan.spark.sql(spark, "SELECT sum(id) FROM numbers").collect()[0][0] == 66 + 77
     assert lakescan.table("local.shop.doubled").scan().to_arrow()["id"].to_numpy().sum() == 2 * (66 + 77)
+
+
+def ids(spark: Any, name: str, **options: Any) -> list[int]:
+    """The ids that Sail reads; they are those that the in-process engine reads."""
+    frame = spark.read.format("lakescan").options(**options).load(name)
+    found = sorted(row["id"] for row in frame.select("id").collect())
+    assert found == sorted(lakescan.table(name, **options).scan().to_arrow()["id"].to_pylist()), f"other rows of {name}"
+    return found
+
+
+def equality_deletes(spark: Any) -> None:
+    """Rows that are replaced by key."""
+    numbers = pa.table({"id": pa.array(range(9), pa.int64()), "n": pa.array(range(9), pa.int32())})
+    lakescan.save(numbers, "local.shop.keyed", format="iceberg")
+    lakescan.table("local.shop.keyed").upsert(numbers.slice(3, 2), keys="id", upsert_mode="equality")
+    assert ids(spark, "local.shop.keyed") == list(range(9))
+
+
+def partitions_and_states(spark: Any, name: str) -> None:
+    """Partitions are replaced, rows merged; earlier states are read."""
+    form = "delta" if "/" in name else "iceberg"
+    in_sql = f"delta.`{name}`" if form == "delta" else name
+    rows = pa.table({"id": [1, 2, 3], "part": ["a", "b", "b"], "n": pa.array([1, 2, 3], pa.int32())})
+    lakescan.save(
+        rows, name, format=form, partition_by="part", **{f"table-property.{k}": v for k, v in DELETES[form].items()}
+    )
+    first = lakescan.table(name).version
+    frame = spark.createDataFrame([(10, "a", 1)], "id long, part string, n int")
+    writer = frame.write.format("lakescan").mode("overwrite")
+    writer.option("partitionOverwriteMode", "dynamic").save(name)
+    assert ids(spark, name) == [2, 3, 10]
+    other = frame.selectExpr("id + 10 AS id", "'b' AS part", "n")
+    other.write.format("lakescan").mode("overwrite").option("replaceWhere", "part = 'b'").save(name)
+    assert ids(spark, name) == [10, 20]
+    lakescan.table(name).overwrite(other.selectExpr("id + 1 AS id", "part", "n"), where="part = 'b'")
+    assert ids(spark, name) == [10, 21]
+    lakescan.spark.write_to(frame.selectExpr("id + 1 AS id", "part", "n"), in_sql).overwritePartitions()
+    assert ids(spark, name) == [11, 21]
+    insert = f"INSERT OVERWRITE {in_sql} PARTITION (part = 'a') SELECT id + 1 AS id, n FROM {in_sql} WHERE id = 11"
+    lakescan.spark.sql(spark, insert)
+    assert ids(spark, name) == [12, 21]
+    merge = (
+        f"MERGE INTO {in_sql} t USING (SELECT CAST(12 AS BIGINT) AS id, 'a' AS part, 5 AS n) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT *"
+    )
+    lakescan.spark.sql(spark, merge)
+    lakescan.spark.sql(spark, f"UPDATE {in_sql} SET n = 7L WHERE id = 21")
+    assert sorted(lakescan.table(name).scan().to_arrow()["n"].to_pylist()) == [5, 7]
+    lakescan.spark.sql(spark, f"INSERT INTO {in_sql} VALUES (1, 'a', 2)")
+    assert ids(spark, name) == [1, 12, 21]
+    assert ids(spark, name, version_as_of=first) == [1, 2, 3]
+    at_first = lakescan.spark.sql(spark, f"SELECT count(*) FROM {in_sql} VERSION AS OF {first}")
+    assert at_first.collect()[0][0] == 3
+    lakescan.spark.sql(spark, f"ALTER TABLE {in_sql} ADD COLUMN more STRING")
+    assert spark.read.format("lakescan").load(name).where("more IS NULL").count() == 3
+
+
+def stored_views(spark: Any) -> None:
+    """Views of a catalog."""
+    lakescan.spark.sql(spark, "CREATE VIEW local.shop.few AS SELECT id FROM local.shop.parts WHERE id > 11")
+    joined = "SELECT count(*) FROM local.shop.few f JOIN local.shop.parts p ON f.id = p.id"
+    assert lakescan.spark.sql(spark, joined).collect()[0][0] == 2
+    lakescan.spark.sql(spark, "DROP VIEW local.shop.few")
+
+
+def failing(spark: Any, folder: Path) -> None:
+    """What fails by Sail's own errors changes nothing: rows that the documents warn of."""
+    merge = "MERGE INTO local.shop.parts t USING local.shop.parts s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = "
+    streamed = spark.readStream.format("rate").load()
+    to_table = streamed.selectExpr("value AS id", "'a' AS part", "CAST(value AS INT) AS n", "'' AS more").writeStream
+    to_table = to_table.format("lakescan").option("checkpointLocation", str(folder / "checkpoint"))
+    before = lakescan.table("local.shop.parts").version
+    for kind, work in (
+        ("AnalysisException", lambda: lakescan.spark.sql(spark, f"{merge} s.n + 1")),
+        ("AnalysisException", lambda: to_table.start("local.shop.parts").awaitTermination(20)),
+        ("IllegalArgumentException", lambda: streamed.writeStream.foreachBatch(lambda *_: None).start()),
+    ):
+        found = "nothing"
+        try:
+            work()
+        except Exception as error:
+            found = type(error).__name__
+        assert found == kind, f"{found}, not {kind}: see docs/sail.md"
+    assert lakescan.table("local.shop.parts").version == before
 
 
 def refused(spark: Any) -> None:

@@ -300,6 +300,10 @@ def _translated(identifier: Identifier) -> Iterator[None]:
         raise StorageError(f"catalog {identifier.catalog!r} does not answer for {identifier}: {error}") from error
     except LakescanError:
         raise
+    except NotImplementedError as error:
+        raise UnsupportedFeature(
+            f"what was asked of catalog {identifier.catalog!r} for {identifier}", str(error)
+        ) from error
     except FileNotFoundError as error:
         raise MissingFile(
             f"catalog {identifier.catalog!r} refers to a file of {identifier} that does not exist: {told(error)}"

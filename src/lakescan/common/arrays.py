@@ -16,6 +16,11 @@ def as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows; `schema.empty_table()` fails if UUIDs are inside other types."""
+    return pa.Table.from_batches([], schema=schema)
+
+
 def empty_structs(rows: int) -> pa.StructArray:
     """So many structs without members."""
     return pa.Array.from_buffers(pa.struct([]), rows, [None])

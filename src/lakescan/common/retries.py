@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -37,6 +37,17 @@ class RetryPolicy:
         while self.attempts is None or number < self.attempts:
             yield wait
             wait, number = min(self.factor * wait, self.ceiling), number + 1
+
+    @staticmethod
+    def within_all(policies: Sequence[RetryPolicy]) -> RetryPolicy:
+        """What all of some policies allow: the fewest attempts, the longest waits, the shortest time."""
+        return RetryPolicy(
+            min((each.attempts for each in policies if each.attempts is not None), default=None),
+            max(each.first for each in policies),
+            max(each.factor for each in policies),
+            max(each.ceiling for each in policies),
+            min((each.timeout for each in policies if each.timeout is not None), default=None),
+        )
 
 
 # A commit that other writers' commits got ahead of, if its files are decided again before each attempt.

@@ -115,12 +115,25 @@ class DeltaTable:
         return self._log.version(self._segment()).metadata.id
 
     def refreshed(self) -> DeltaTable:
-        """The table with commits made since it was listed, looked up by name from its newest version on."""
+        """The table with commits made since it was listed, looked up by name from its newest version on.
+
+        If its newest commit is not the file that it was, the log is another one: then the table that is there now.
+        """
         new = next_commits(self._location, self._end.latest + 1, self.storage)
         if not new:
             return self
+        if managing(self._location, self.storage) is None and not self._has_its_end():
+            return self.reopened()
         end = replace(self._end, commits=(*self._end.commits, *new))
-        return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
+        made = DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
+        made.identity = self.identity
+        return made
+
+    def _has_its_end(self) -> bool:
+        """Whether the newest commit, or else the checkpoint, is the file that was listed."""
+        parts = [part for checkpoint in self._end.checkpoints[-1:] for part in checkpoint.parts]
+        listed = [each.entry for each in self._end.commits[-1:]] or parts
+        return self.storage.look_up([each.location for each in listed]) == listed
 
     def with_metadata(self, protocol: Protocol, metadata: Metadata) -> DeltaTable:
         """The table as it will be once a commit has made these its own: older rows have nulls in new columns."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan.common.arrays import no_rows
 from lakescan.errors import missing_dependency
 from lakescan.scan_spec import ScanSpec
 from lakescan.scan_tasks import ScanTask, scan_tasks
@@ -23,7 +24,7 @@ def dask_frame(spec: ScanSpec, parallelism: int | None) -> dask.dataframe.DataFr
         raise missing_dependency("dask", "dask", "to_dask()") from error
 
     tasks = scan_tasks(spec, parallelism)
-    return dd.from_map(_partition, tasks, meta=_as_pandas(tasks[0].schema.empty_table()), label="lakescan")
+    return dd.from_map(_partition, tasks, meta=_as_pandas(no_rows(tasks[0].schema)), label="lakescan")
 
 
 def _partition(task: ScanTask, columns: list[str] | None = None) -> pandas.DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan.common.arrays import no_rows
 from lakescan.errors import missing_dependency
 from lakescan.scan_spec import ScanSpec
 from lakescan.scan_tasks import ScanTask, scan_tasks
@@ -50,4 +51,4 @@ def _blocks(task: ScanTask) -> Iterator[pa.Table]:
         is_empty = False
         yield pa.Table.from_batches([batch])
     if is_empty:
-        yield task.schema.empty_table()
+        yield no_rows(task.schema)

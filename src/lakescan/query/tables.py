@@ -195,8 +195,9 @@ class Tables:
             return Named(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
         except IsAView:
             raise
-        except (NoSuchTable, NoSuchNamespace):
-            if len(names) < 4:
+        except (NoSuchTable, NoSuchNamespace, UnsupportedFeature) as error:
+            may_be_table = len(names) > 3 and (not isinstance(error, UnsupportedFeature) or "." in names[-2])
+            if not may_be_table:  # names with a dot may be of tables, and not of namespaces
                 raise
             try:
                 base = self._open(names[:-1], Identifier(names[0], names[1:-2], names[-2]), None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakescan.common.arrays import no_rows
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.polars_columns import is_fixed_width
 from lakescan.common.schema import Schema
@@ -106,7 +107,7 @@ def collected(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr
     except BaseException:  # Rust panics are no exceptions; pyarrow reads the files, or tells what is wrong
         return None
     is_whole = predicate is not None or frame.height == sum(file.rows for file in files)
-    return frame if is_whole and frame.schema == pl.DataFrame(output.arrow().empty_table()).schema else None
+    return frame if is_whole and frame.schema == pl.DataFrame(no_rows(output.arrow())).schema else None
 
 
 def _is_same(one: str | pa.Scalar, other: str | pa.Scalar) -> bool:

@@ -206,8 +206,15 @@ class TableStream:
         return offset.after(offset.files + taken, count)
 
     def _refresh(self) -> None:
-        if self._last is None:
-            self._table = self._table.refreshed()
+        if self._last is not None:
+            return
+        fresh = self._table.refreshed()
+        if fresh.identity != self._identity:
+            raise InvalidOption(
+                f"{self._table.location} is another table than the one that the stream began with: it was recreated "
+                f"(its id is {fresh.identity}): start with a new checkpoint"
+            )
+        self._table = fresh
 
     def _newest(self) -> Offset:
         return Offset(self._table.starting_point(Start(), self._branch).commit if self._last is None else self._last)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.alter.publish import is_changed
 from lakescan.iceberg.metadata.parse import parse_metadata
@@ -107,6 +108,11 @@ class CollectedTable:
     def name(self) -> str:
         """The table's name in its catalog."""
         return ".".join(self.base.name())
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """How often it lets its commits be repeated."""
+        return _parsed(self.base).table_properties.retry_policy(COMMITS)
 
     @property
     def updates(self) -> list[Any]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.arrays import no_rows
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
@@ -215,7 +216,7 @@ def _counted(
     counting: PartitionCounts, manifests: Sequence[ManifestFile], executor: PlanningExecutor | None
 ) -> pa.Table:
     """The counts of manifests, added up as they come: memory is bounded by the partitions."""
-    kept = [counts_schema(counting.metadata.partition_type).empty_table()]
+    kept = [no_rows(counts_schema(counting.metadata.partition_type))]
     for found in (executor or LOCAL).map(counting, manifests):
         kept.append(found)
         if len(kept) == _MANY:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.rest_session import COMMIT_TRANSACTION, RestSession, is_rest, message_of
-from lakescan.common.retries import COMMITS, Attempts, outcome_of
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
@@ -62,7 +62,7 @@ class SeveralTables:
         unless the outcome is unknown.
         """
         earlier: list[CollectedTable] = []  # as they were in attempts that failed
-        attempts = Attempts(COMMITS)
+        attempts = Attempts(self._retries)
         try:
             while self.changed and (failure := self._attempt()) is not None:
                 try:
@@ -85,6 +85,11 @@ class SeveralTables:
     @property
     def _who(self) -> str:
         return " and ".join(f"{self._name}.{each.name}" for each in self.changed)
+
+    @property
+    def _retries(self) -> RetryPolicy:
+        """What the properties `commit.retry.*` of all changed tables allow."""
+        return RetryPolicy.within_all([each.retries for each in self.changed] or [COMMITS])
 
     def _attempt(self) -> Exception | None:
         """Send the commit. Returns None if it was made, else the definite failure; raises `CommitStateUnknown`."""

@@ -9,6 +9,7 @@ import lakescan
 from lakescan.delta.commit import staged
 from lakescan.errors import StorageError
 from tests.support import own_catalog
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.support.unity_server import TOKEN, UnityServer, unity_server
 
 no_other_catalogs = own_catalog.no_other_catalogs
@@ -32,6 +33,18 @@ def main(server: UnityServer) -> lakescan.Catalog:
 def table(main: lakescan.Catalog) -> lakescan.Table:
     """A managed table with the columns `id` and `part`, without rows."""
     return main.create_table("db.t", "id BIGINT, part STRING", format="delta", partition_by=["part"])
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Iterator[UnityServer]:
+    """A server whose tables are in a bucket, with the catalog `main` and the table `db.t`."""
+    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+    with s3_server("lake") as endpoint, unity_server(f"s3://lake/{tmp_path.name}", keys) as server:
+        settings = {"s3.endpoint": endpoint, "s3.region": REGION}
+        catalog = lakescan.catalog({"name": "main", "type": "unity", "uri": server.uri, "token": TOKEN, **settings})
+        catalog.create_namespace("db")
+        catalog.create_table("db.t", "id BIGINT, part STRING", format="delta")
+        yield server
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -173,6 +174,39 @@ def test_deleted_and_recreated_tables_are_told_apart(main: lakescan.Catalog, tab
     assert ids() == [7]
     with pytest.raises(lakescan.CommitConflict, match="dropped and recreated"):
         table.append(rows(2))
+
+
+def test_a_stream_says_that_its_table_was_dropped_and_made_again(main: lakescan.Catalog, table: lakescan.Table) -> None:
+    table.append(rows(1))
+    waits, begins, done = (
+        lakescan.table(NAME).stream(wait=wait, monitor_interval="10ms") for wait in (True, False, False)
+    )
+    assert next(waits)["id"].to_pylist() == next(done)["id"].to_pylist() == [1]
+    main.drop_table("db.t")
+    again = main.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    for number in (7, 8, 9):
+        again.append(rows(number))
+    for stream in (waits, begins):
+        with pytest.raises(lakescan.CommitConflict, match="recreated"):
+            next(stream)
+    with pytest.raises(lakescan.InvalidOption, match="recreated"):
+        lakescan.table(NAME).stream(start=done.offset, wait=False)
+
+
+def test_a_stream_of_an_external_table_says_that_another_one_is_in_its_folder(
+    main: lakescan.Catalog, tmp_path: Path
+) -> None:
+    folder = tmp_path / "external"
+    main.create_table("db.e", "id BIGINT, part STRING", format="delta", location=folder).append(rows(1))
+    stream = lakescan.table("main.db.e").stream(monitor_interval="10ms")
+    assert next(stream)["id"].to_pylist() == [1]
+    main.drop_table("db.e")
+    shutil.rmtree(folder)
+    again = main.create_table("db.e", "id BIGINT, part STRING", format="delta", location=folder)
+    for number in (7, 8, 9):
+        again.append(rows(number))
+    with pytest.raises(lakescan.InvalidOption, match="recreated"):
+        next(stream)
 
 
 def test_inline_commits_are_refused_by_name(table: lakescan.Table, server: UnityServer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from tests.support.s3 import KEY, REGION, SECRET, s3_server
-from tests.support.unity_server import TOKEN, UnityServer, unity_server
+from tests.support.s3 import SECRET
+from tests.support.unity_server import TOKEN, UnityServer
 from tests.support.unity_tables import NAME, ids, published, rows, stored
 
 
@@ -69,21 +68,9 @@ def test_a_stream_reads_what_is_ratified_and_writes_each_batch_once(
     assert published(server)[-1] == stored(server).latest
 
 
-@pytest.fixture
-def bucket(spark: Any, tmp_path: Path) -> Iterator[UnityServer]:
-    """A server whose tables are in a bucket, with the catalog `main`, which the session knows."""
-    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
-    with s3_server("lake") as endpoint, unity_server(f"s3://lake/{tmp_path.name}", keys) as server:
-        settings = {"s3.endpoint": endpoint, "s3.region": REGION}
-        given = {"name": "main", "type": "unity", "uri": server.uri, "token": TOKEN, **settings}
-        lakescan.catalog(given).create_namespace("db")
-        lakescan.catalog("main").create_table("db.t", "id BIGINT, part STRING", format="delta")
-        lakescan.spark.register(spark)
-        yield server
-
-
 @pytest.mark.slow
 def test_workers_use_issued_credentials_and_plans_show_no_secret(spark: Any, bucket: UnityServer) -> None:
+    lakescan.spark.register(spark)
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, part string")
     frame.write.format("delta").mode("append").save(NAME)
     by_name = spark.read.format("delta").load(NAME)

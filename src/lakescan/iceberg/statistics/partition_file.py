@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common import types as t
+from lakescan.common.arrays import no_rows
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData
 from lakescan.iceberg.statistics.partition_counts import COUNTS, counts_schema
@@ -96,7 +97,7 @@ def read_counts(location: str, partition: t.Struct, storage: Storage) -> pa.Tabl
             raise CorruptData(f"{location} lacks the column {absent[0]!r}: it is no partition statistics file")
         for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
             parts.append(pa.table(projection.apply(batch), names=wanted.names))
-    found = pa.concat_tables(parts) if parts else wanted.arrow().empty_table()
+    found = pa.concat_tables(parts) if parts else no_rows(wanted.arrow())
     schema = counts_schema(partition)
     columns = [_counted(found[field.name].combine_chunks(), field) for field in schema]
     if any(column.null_count for column, field in zip(columns, schema, strict=True) if field.name in COUNTS):
