@@ -43,6 +43,9 @@ smoke-sail: setup ## read, write and change tables on Sail, which speaks Spark C
 test-interop: setup ## read tables that the JVM implementations write (downloads JARs from Maven)
 	@scripts/interop.sh $(PYTEST_ARGS)
 
+oracle: setup ## take steps here and by the JVM implementations in turn, by seeds; both must read the same: ORACLE_ARGS="--format delta --seeds 75 --from 0"
+	@scripts/spark41_env.sh && PYTHONPATH=. .venv-spark41/bin/python -m interop.histories $(or $(ORACLE_ARGS),--seeds 20)
+
 test-wheel: setup ## build the wheel; test it in fresh environments: the README with all extras, then each extra alone
 	@scripts/wheel.sh
 
@@ -75,4 +78,4 @@ notebook: setup ## open a notebook in JupyterLab, in an environment of its own: 
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail .venv-lowest demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest notebook
+.PHONY: oracle help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest notebook

@@ -19,6 +19,7 @@ from .rest_server import rest_server
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -36,7 +37,7 @@ def jvm(warehouse: Path) -> Iterator[Any]:
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension"
     )
     settings = {
-        "spark.jars.packages": f"{ICEBERG},{DELTA}",
+        "spark.jars.packages": f"{ICEBERG},{DELTA},{SQLITE}",
         "spark.sql.extensions": extensions,
         "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.ice.type": "hadoop",

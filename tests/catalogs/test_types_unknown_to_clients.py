@@ -14,6 +14,11 @@ from lakescan.errors import UnsupportedFeature
 
 @pytest.fixture(params=["variant", "geography(srid:4326)"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The name of a table of `made_with`, with a column of a type that pyiceberg does not know."""
+    return made_with(request.param, tmp_path)
+
+
+def made_with(kind: str, tmp_path: Path) -> str:
     """The name of a table with the rows 1 and 2, to which another engine added a column of the type."""
     catalog = lakescan.catalog("known", warehouse=str(tmp_path))
     catalog.create_namespace("db")
@@ -22,7 +27,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     newest = max(tmp_path.rglob("*.metadata.json"), key=lambda file: file.name)
     metadata = json.loads(newest.read_text())
     for schema in metadata["schemas"]:
-        schema["fields"].append({"id": 9, "name": "v", "required": False, "type": request.param})
+        schema["fields"].append({"id": 9, "name": "v", "required": False, "type": kind})
     newest.write_text(json.dumps(metadata | {"last-column-id": 9}))
     return "known.db.t"
 
@@ -38,3 +43,12 @@ def test_what_changes_them_names_the_type(table: str, change: str) -> None:
     with pytest.raises(UnsupportedFeature, match=r"the type (variant|geography.*), which a column of known.db.t has"):
         lakescan.sql(change.format(table))
     assert lakescan.table(table).scan().count() == 2
+
+
+@pytest.mark.parametrize("kind", ["geometry", "geography"])
+def test_columns_are_added_beside_geometries_of_the_default_system(kind: str, tmp_path: Path) -> None:
+    name = made_with(kind, tmp_path)
+    lakescan.sql(f"ALTER TABLE {name} ADD COLUMN x INT")
+    newest = max(tmp_path.rglob("*.metadata.json"), key=lambda file: file.name)
+    fields = json.loads(newest.read_text())["schemas"][-1]["fields"]
+    assert [(each["name"], each["type"]) for each in fields] == [("id", "long"), ("v", kind), ("x", "int")]

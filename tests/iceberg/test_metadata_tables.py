@@ -172,6 +172,39 @@ def test_partitions_count_their_files_and_know_their_last_change(table: Any) -> 
     assert rows["b"]["last_updated_snapshot_id"] == table.history()[-1].snapshot_id
 
 
+def test_bounds_of_numbers_are_spelled_as_in_java(tmp_path: Path) -> None:
+    from pyiceberg.transforms import IdentityTransform
+
+    catalog = local_catalog(tmp_path)
+    table = catalog.create_table("n.t", pa.schema([("d", pa.float64()), ("f", pa.float32())]))
+    with table.update_spec() as update:
+        update.add_field("d", IdentityTransform(), "d")
+        update.add_field("f", IdentityTransform(), "f")
+    table.append(pa.table({"d": [1e-30, 1e10], "f": pa.array([0.1, 1.5], pa.float32())}))
+    (row,) = lakescan.table(catalog.load_table("n.t").metadata_location).inspect("manifests").to_pylist()
+    bounds = [(each["lower_bound"], each["upper_bound"]) for each in row["partition_summaries"]]
+    assert bounds == [("1.0E-30", "1.0E10"), ("0.1", "1.5")]
+
+
+def test_a_partition_of_two_specs_is_one_row_with_the_spec_of_its_newest_file(tmp_path: Path) -> None:
+    from pyiceberg.transforms import IdentityTransform
+
+    catalog = local_catalog(tmp_path)
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    with table.update_spec() as update:
+        update.add_field("name", IdentityTransform(), "name")
+    table.append(pa.table({"id": [1, 2], "name": [None, "a"]}, table.schema().as_arrow()))
+    with table.update_spec() as update:
+        update.remove_field("name")
+    table.append(pa.table({"id": [3], "name": ["b"]}))
+    rows = {r["partition"]["name"]: r for r in opened(table).inspect("partitions").to_pylist()}
+    assert {n: (r["spec_id"], r["record_count"], r["file_count"]) for n, r in rows.items()} == {
+        None: (table.spec().spec_id, 2, 2),
+        "a": (1, 1, 1),
+    }
+    assert rows[None]["last_updated_snapshot_id"] == table.history()[-1].snapshot_id
+
+
 def test_a_table_without_partitions_is_one_row_without_a_partition(tmp_path: Path) -> None:
     plain = unpartitioned(tmp_path)
     plain.append(pa.table({"id": [1, 2]}))

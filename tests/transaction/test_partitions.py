@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 from pathlib import Path
@@ -206,3 +207,15 @@ def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_e
     table.append(pa.table({"id": [1, 2]}))
     table.overwrite(pa.table({"id": pa.array([], pa.int64())}), overwrite_mode="dynamic")
     assert table.count() == left
+
+
+def test_numbers_are_written_to_deltas_log_in_javas_spelling(tmp_path: Path) -> None:
+    """Delta on Spark compares partitions by their texts, as OPTIMIZE does: another spelling is another partition."""
+    rows = pa.table({"d": [1e10, 1e-30], "f": pa.array([0.1, 16777216], pa.float32()), "id": [1, 2]})
+    lakescan.save(rows, tmp_path / "t", format="delta", partition_by=["d", "f"])
+    lines = (tmp_path / "t" / "_delta_log" / f"{0:020d}.json").read_text().splitlines()
+    values = [added["partitionValues"] for line in lines if (added := json.loads(line).get("add"))]
+    assert sorted(values, key=lambda each: each["f"]) == [
+        {"d": "1.0E10", "f": "0.1"},
+        {"d": "1.0E-30", "f": "1.6777216E7"},
+    ]

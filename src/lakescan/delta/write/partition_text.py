@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakescan.common import types as t
+from lakescan.common.java_numbers import double_text, float_text
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import SchemaMismatch
 
@@ -29,8 +30,10 @@ def text_of(value: Any, field: t.Field) -> str | None:
         case t.Timestamp(zoned=zoned):
             text = _with_sign(str(np.datetime64(value, "us")))
             text = f"{text}Z" if zoned else text.replace("T", " ")
-        case t.FLOAT | t.DOUBLE:
-            text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(value), str(value))
+        case t.FLOAT:
+            text = float_text(value)
+        case t.DOUBLE:
+            text = double_text(value)
         case t.Decimal():
             text = f"{value:f}"
         case _:

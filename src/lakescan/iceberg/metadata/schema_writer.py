@@ -86,4 +86,14 @@ def _type(kind: t.Type) -> str | dict[str, Any]:
             of = kind.value
             key = {"type": "map", "key-id": kind.key.id, "key": _type(kind.key.type)}
             return {**key, "value-id": of.id, "value": _type(of.type), "value-required": of.required}
+        case t.Geospatial():
+            return _geospatial(kind)
     return _WIDENED.get(kind, str(kind))  # type: ignore[call-overload]
+
+
+def _geospatial(kind: t.Geospatial) -> str:
+    """What is by default is left out: pyiceberg does not read `geometry(OGC:CRS84)`, which `geometry` stands for."""
+    default = t.Geospatial(kind.kind)
+    if kind.kind == "geography" and kind.algorithm != default.algorithm:
+        return f"geography({kind.crs}, {kind.algorithm})"
+    return kind.kind if kind.crs == default.crs else f"{kind.kind}({kind.crs})"

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.arrays import as_array
+from lakescan.common.java_numbers import double_text, float_text
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.bounds import decode_values
 from lakescan.iceberg.manifests.manifest_file import DATA
@@ -134,7 +135,7 @@ def _bound(serialized: bytes | None, field: PartitionField) -> str | None:
 
 
 def human_value(value: Any, field: PartitionField) -> str:
-    """A partition value in readable form: a year as 2026, an hour as 2026-01-31-07, bytes as base 64."""
+    """A partition value as text: a year as 2026, an hour as 2026-01-31-07, bytes as base 64, 1e10 as 1.0E10."""
     match field.transform.name:
         case "year":
             return f"{1970 + value:04d}"
@@ -143,6 +144,8 @@ def human_value(value: Any, field: PartitionField) -> str:
         case "hour":
             return f"{datetime(1970, 1, 1) + timedelta(hours=value):%Y-%m-%d-%H}"
     match value:
+        case float():
+            return float_text(value) if field.type == t.FLOAT else double_text(value)
         case bool():
             return str(value).lower()
         case bytes():

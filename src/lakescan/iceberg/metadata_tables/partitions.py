@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.arrays import codes
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.codes import DATA_FILE, DELETED, EQUALITY_DELETES, POSITION_DELETES
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, table_entries
-from lakescan.iceberg.scan.partition_key import partition_numbers
+from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.storage import Storage
 
 _COUNTS = (
@@ -38,7 +39,11 @@ _UPDATED = (
 
 @dataclass(frozen=True)
 class PartitionsTable:
-    """One row per partition and spec; a single row for an unpartitioned table."""
+    """One row per partition, whatever the specs of its files; a single row for an unpartitioned table.
+
+    Its spec is that of the file of the newest known commit, as in Java; where no commit is known any more, that of its
+    first file (Java then says 0).
+    """
 
     metadata: TableMetadata
     storage: Storage
@@ -85,29 +90,35 @@ class PartitionsTable:
             *(total(v, EQUALITY_DELETES) for v in (records, ones)),
         ]
         columns = [pa.array(c.astype(np.int64)).cast(f.type.arrow()) for c, f in zip(counted, _COUNTS, strict=True)]
-        shown = [files[n].take(pa.array(first)).combine_chunks() for n in ("partition", "spec_id")[: self._is_shown]]
-        updated = self._last_updates(entries["snapshot_id"], numbers, groups)
+        newest, updated = self._last_updates(entries["snapshot_id"], numbers, groups)
+        places = {"partition": first, "spec_id": newest} if self._is_shown else {}
+        shown = [files[name].take(pa.array(place)).combine_chunks() for name, place in places.items()]
         return pa.RecordBatch.from_arrays([*shown, *columns, *updated], schema=self.schema.arrow())
 
     @property
-    def _is_shown(self) -> int:
-        return 2 if self.metadata.partition_type.fields else 0
+    def _is_shown(self) -> bool:
+        return bool(self.metadata.partition_type.fields)
 
     def _numbers(self, files: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Each file's partition as a number from 0 in order of appearance, and the first file of each partition."""
         if not self._is_shown:
             return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        numbers = partition_numbers(files)
+        numbers = codes(with_partition_key(files)["partition_key"])
         return numbers, np.unique(numbers, return_index=True)[1]
 
-    def _last_updates(self, snapshot_ids: pa.ChunkedArray, numbers: np.ndarray, groups: int) -> list[pa.Array]:
-        """The newest known snapshot that added a file to each partition, and its timestamp; null if none is known."""
+    def _last_updates(
+        self, snapshot_ids: pa.ChunkedArray, numbers: np.ndarray, groups: int
+    ) -> tuple[np.ndarray, list[pa.Array]]:
+        """The first file of the newest known snapshot that added to each partition; the time and id of that snapshot.
+
+        Both are null if no snapshot is known.
+        """
         known = self.metadata.snapshots
         times = pa.array([s.timestamp_ms for s in known.values()], pa.int64())
         place = pc.index_in(snapshot_ids, value_set=pa.array(list(known), pa.int64()))
         timestamps = pc.fill_null(times.take(place.combine_chunks()), -1).to_numpy()
-        order = np.lexsort((timestamps, numbers))
-        last = order[np.searchsorted(numbers[order], np.arange(groups), side="right") - 1]
-        unknown = timestamps[last] < 0
-        at = pa.array(timestamps[last], mask=unknown).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
-        return [at, pa.array(snapshot_ids.to_numpy()[last], mask=unknown)]
+        order = np.lexsort((-np.arange(len(numbers)), timestamps, numbers))
+        newest = order[np.searchsorted(numbers[order], np.arange(groups), side="right") - 1]
+        unknown = timestamps[newest] < 0
+        at = pa.array(timestamps[newest], mask=unknown).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+        return newest, [at, pa.array(snapshot_ids.to_numpy()[newest], mask=unknown)]
