@@ -664,7 +664,7 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.rename_table("shop.sales", "shop.orders")
         """
-        from pyiceberg.exceptions import TableAlreadyExistsError
+        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
@@ -691,6 +691,9 @@ class Catalog(CatalogViews):
                 )
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{renamed} already exists") from error
+            except NoSuchTableError as error:  # pyiceberg looks at the new name once it is given
+                if not str(error).endswith(dotted_name(renamed.within)):
+                    raise
         return self._opened(new, "renamed")
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:

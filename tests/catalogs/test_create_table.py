@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
+from lakescan.ddl import tables
+from tests.transaction.test_outcomes import looks
 
 STATEMENT = """
     CREATE TABLE local.db.events (
@@ -174,3 +179,76 @@ def test_a_partition_field_whose_column_another_writer_dropped_is_said(version_1
 def test_rules_of_columns_that_are_not_made_are_refused(local, clause) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="of the column 'b' in CREATE TABLE"):
         lakescan.sql(f"CREATE TABLE local.db.rules (a INT, b BIGINT {clause}) USING delta")
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("how", ["empty", "with rows"])
+def test_a_table_that_another_writer_renames_before_it_is_looked_at_keeps_its_files(
+    local: lakescan.Catalog, version: str, how: str
+) -> None:
+    """pyiceberg loads a table that it has registered, and finds none: it was no failure, and nothing is removed."""
+    own = type(connection("local"))
+    register, rows, patches = own.register_table, pa.table({"id": [1, 2]}), pytest.MonkeyPatch()
+
+    def renamed(self: Any, identifier: Any, metadata_location: str, **named: Any) -> Any:
+        patches.undo()
+        register(self, identifier, metadata_location, **named)
+        self.rename_table(identifier, ("db", "other"))
+        return self.load_table(identifier)
+
+    def created(self: Any, identifier: Any, *arguments: Any, **named: Any) -> Any:
+        patches.undo()
+        self.create_table(identifier, *arguments, **named)
+        self.rename_table(identifier, ("db", "other"))
+        return self.load_table(identifier)
+
+    patches.setattr(own, "register_table", renamed)
+    patches.setattr(own, "create_table", created)
+    if how == "empty":
+        with pytest.raises(
+            lakescan.NoSuchTable, match=r"db\.t is created, but .* another writer has dropped or renamed"
+        ):
+            local.create_table("db.t", rows.schema, properties={"format-version": version})
+    else:
+        saved = lakescan.save(rows, "local.db.t", mode="append", properties={"format-version": version})
+        assert saved.rows == 2
+    assert local.list_tables("db") == ["db.other"]
+    assert lakescan.table("local.db.other").scan().to_arrow()["id"].to_pylist() == ([] if how == "empty" else [1, 2])
+
+
+def test_a_table_that_goes_once_it_is_renamed_is_said_to_be_renamed(
+    local: lakescan.Catalog,
+) -> None:
+    local.create_table("db.t", "id BIGINT")
+    own = type(connection("local"))
+    rename, patches = own.rename_table, pytest.MonkeyPatch()
+
+    def dropped(self: Any, old: Any, new: Any) -> Any:
+        patches.undo()
+        rename(self, old, new)
+        self.drop_table(new)
+        return self.load_table(new)
+
+    patches.setattr(own, "rename_table", dropped)
+    with pytest.raises(lakescan.NoSuchTable, match=r"db\.other is renamed, but .* another writer has dropped"):
+        local.rename_table("db.t", "db.other")
+    with pytest.raises(lakescan.NoSuchTable, match=r"no table 'db\.missing'"):
+        local.rename_table("db.missing", "db.other")
+
+
+def test_a_folder_that_cannot_be_read_once_its_table_is_made_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is there: the error of a store that is busy is none of the statement."""
+    real, answers = tables.open_table, [lakescan.StorageError("slow down")]
+
+    def busy(*arguments: Any) -> Any:
+        if answers:
+            raise answers.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr(tables, "open_table", busy)
+    with looks(2):
+        made = lakescan.sql(f"CREATE TABLE delta.`{tmp_path}/t` (id BIGINT)")
+    assert not answers
+    assert made.count() == 0

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -375,3 +377,42 @@ def test_a_commit_that_is_made_while_others_are_looked_up_is_checked_as_well(tmp
     with patch.object(Storage, "look_up", too_early), pytest.raises(lakescan.CommitConflict, match=f"{read + 2} "):
         target.rewrite(replaced_by(target, [], parse_filter("part = 'a'"), dynamic=False).removed, [])
     assert not hidden
+
+
+def _checkpointed(folder: Path, value: int) -> None:
+    lakescan.save(pa.table({"n": [value]}), str(folder), format="delta")
+    lakescan.table(str(folder)).checkpoint()
+
+
+def _rows_after(change: Callable[[], object]) -> pa.RecordBatchReader:
+    """Rows that are read once the table is open, after a change of somebody else."""
+    rows = pa.table({"n": [2]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        change()
+        yield from rows.to_batches()
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+
+def test_a_checkpoint_that_another_writer_writes_again_is_no_other_table(tmp_path: Path) -> None:
+    _checkpointed(tmp_path, 1)
+    (file,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+
+    def rewrite() -> None:
+        pq.write_table(pq.read_table(file), file, compression="gzip")
+
+    lakescan.table(str(tmp_path)).append(_rows_after(rewrite))
+    assert sorted(lakescan.table(str(tmp_path)).scan().to_arrow()["n"].to_pylist()) == [1, 2]
+
+
+def test_a_table_that_takes_the_place_of_another_with_a_checkpoint_gets_no_rows_of_it(tmp_path: Path) -> None:
+    _checkpointed(tmp_path, 1)
+
+    def recreate() -> None:
+        shutil.rmtree(tmp_path)
+        _checkpointed(tmp_path, 7)
+
+    with pytest.raises(lakescan.CommitConflict, match="dropped and recreated"):
+        lakescan.table(str(tmp_path)).append(_rows_after(recreate))
+    assert lakescan.table(str(tmp_path)).scan().to_arrow()["n"].to_pylist() == [7]

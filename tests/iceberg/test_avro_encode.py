@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import fastavro
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.manifests import avro_encode
 from lakescan.iceberg.manifests.avro_encode import avro_file
 
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -69,14 +71,27 @@ def _expected(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "map": None if pairs is None else [{"key": key, "value": value} for key, value in pairs]}
 
 
+@pytest.mark.parametrize("few", [0, 16], ids=["in columns", "value by value"])
 @settings(max_examples=60)
 @given(rows=ROWS, skip=st.integers(0, 3))
-def test_fastavro_reads_every_value_back(rows: list[dict[str, Any]], skip: int) -> None:
+def test_fastavro_reads_every_value_back(few: int, rows: list[dict[str, Any]], skip: int) -> None:
     table = _table(rows).slice(skip)
-    file = io.BytesIO(avro_file(table, FIELDS, "row", {"origin": "test"}))
+    with patch.object(avro_encode, "_FEW_ROWS", few):
+        file = io.BytesIO(avro_file(table, FIELDS, "row", {"origin": "test"}))
     reader = fastavro.reader(file)
     assert list(reader) == [_expected(row) for row in rows[skip:]]
     assert reader.metadata["origin"] == "test"
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, skip=st.integers(0, 3))
+def test_few_records_have_the_bytes_that_columns_have(rows: list[dict[str, Any]], skip: int) -> None:
+    table = _table(rows).slice(skip)
+    files = []
+    for few in (0, 16):
+        with patch.object(avro_encode, "_FEW_ROWS", few), patch("os.urandom", bytes):
+            files.append(avro_file(table, FIELDS, "row", {}))
+    assert files[0] == files[1]
 
 
 def test_many_rows_are_several_blocks_that_hold_all_rows_in_order() -> None:

@@ -104,6 +104,50 @@ def transaction(run: Run, step: Step, record: Record) -> None:
             made.load_table(f"db.{each}").append(rows_of(step.values))
 
 
+def move(run: Run, step: Step, record: Record) -> None:
+    """A row leaves one table, and others come into another one, in one commit."""
+    with lakescan.catalog(NAME).transaction() as made:
+        made.load_table("db.t").delete(f"id = {step.values[0]}")
+        made.load_table("db.u").append(rows_of(step.values[1:]))
+
+
+def make(run: Run, step: Step, record: Record) -> None:
+    """An empty table, which must not be there yet."""
+    _made(run, step, exist_ok=False)
+
+
+def make_if_missing(run: Run, step: Step, record: Record) -> None:
+    _made(run, step, exist_ok=True)
+
+
+def _made(run: Run, step: Step, **how: bool) -> None:
+    if run.plan.format == "delta":  # by its folder, as Delta's tables are here
+        unless = "IF NOT EXISTS " if how["exist_ok"] else ""
+        columns = "(id BIGINT, part STRING, amount BIGINT)"
+        lakescan.sql(f"CREATE TABLE {unless}delta.`{run.name_of(f'n{step.values[0]}')}` {columns}")
+        return
+    properties = {"format-version": run.plan.format.rpartition(" ")[2]}
+    lakescan.catalog(NAME).create_table(f"db.n{step.values[0]}", COLUMNS, properties=properties, **how)
+
+
+def replace(run: Run, step: Step, record: Record) -> None:
+    """An empty table in the place of another one, or a new one."""
+    _made(run, step, replace=True)
+
+
+def drop(run: Run, step: Step, record: Record) -> None:
+    lakescan.catalog(NAME).drop_table(f"db.n{step.values[0]}", missing_ok=True, purge=step.values[1])
+
+
+def rename(run: Run, step: Step, record: Record) -> None:
+    lakescan.catalog(NAME).rename_table(f"db.n{step.values[0]}", f"db.n{step.values[1]}")
+
+
+def trail(run: Run, step: Step, record: Record) -> None:
+    """Follow a name whose table may be dropped and made again."""
+    run.trail(f"n{step.values[0]}", record.began)
+
+
 def checkpoint(run: Run, step: Step, record: Record) -> None:
     run.table().checkpoint()
 
@@ -175,18 +219,25 @@ ACTIONS: dict[str, Callable[[Run, Step, Record], None]] = {
     "delete": delete,
     "delete part": delete_part,
     "deletes": deletes,
+    "drop": drop,
     "equality": equality,
     "expire": expire,
     "field": partition_field,
     "follow": follow,
+    "make": make,
+    "make if missing": make_if_missing,
     "manifests": manifests,
     "merging stream": merging_stream,
+    "move": move,
     "orphans": orphans,
     "overwrite": overwrite,
     "overwrite part": overwrite_part,
     "property": change_property,
     "read": read,
+    "rename": rename,
+    "replace": replace,
     "stream": stream,
+    "trail": trail,
     "transaction": transaction,
     "transfer": transfer,
     "update": update,

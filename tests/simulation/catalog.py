@@ -30,6 +30,8 @@ class Pointer:
         self.store, self.kind = store, kind
         self.locations: dict[tuple[str, ...], str] = {}
         self.on_commit: Callable[[tuple[str, ...], str], None] = lambda name, location: None
+        self.on_drop: Callable[[tuple[str, ...]], None] = lambda name: None
+        self.on_rename: Callable[[tuple[str, ...], tuple[str, ...]], None] = lambda name, new: None
 
     @property
     def location(self) -> str | None:
@@ -42,6 +44,19 @@ class Pointer:
         self.locations[name] = after
         self.on_commit(name, after)
         return True
+
+    def drop(self, name: tuple[str, ...]) -> None:
+        if self.locations.pop(name, None) is None:
+            raise NoSuchTableError(".".join(name))
+        self.on_drop(name)
+
+    def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
+        if name not in self.locations:
+            raise NoSuchTableError(".".join(name))
+        if new in self.locations:
+            raise TableAlreadyExistsError(".".join(new))
+        self.locations[new] = self.locations.pop(name)
+        self.on_rename(name, new)
 
 
 class SimulatedIO(FileIO):
@@ -176,6 +191,8 @@ class SimulatedCatalog(MetastoreCatalog):
     def _served_all(self, changes: Sequence[tuple[tuple[str, ...], Any, Any]]) -> list[Table]:
         """Commit to one table or several: to all of them, or to none."""
         known = self.pointer.locations
+        if missing := [name for name, _, _ in changes if name not in known]:
+            raise NoSuchTableError(".".join(missing[0]))
         before = [self._table(name, known[name]) for name, _, _ in changes]
         after = [self._update_and_stage_table(now, *change) for now, change in zip(before, changes, strict=True)]
         pairs = [each for each in zip(before, after, strict=True) if each[0].metadata != each[1].metadata]
@@ -198,6 +215,8 @@ class SimulatedCatalog(MetastoreCatalog):
                     self._served_all(changes)
                 except CommitFailedException:
                     return 409
+                except NoSuchTableError:
+                    return 404
             return 204
 
         return world.call("commit", " and ".join(each[-1] for each in names), act, WRITE)
@@ -219,6 +238,16 @@ class SimulatedCatalog(MetastoreCatalog):
         if not world.call("name", name[-1], lambda: self.pointer.swap(name, None, metadata_location), WRITE):
             raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
         return self.load_table(identifier)
+
+    def drop_table(self, identifier: Any) -> None:
+        pointer, name = self.pointer, Catalog.identifier_to_tuple(identifier)
+        pointer.store.world.call("drop", name[-1], lambda: pointer.drop(name), WRITE)
+
+    def rename_table(self, from_identifier: Any, to_identifier: Any) -> Table:
+        pointer = self.pointer
+        name, new = map(Catalog.identifier_to_tuple, (from_identifier, to_identifier))
+        pointer.store.world.call("rename", f"{name[-1]} to {new[-1]}", lambda: pointer.rename(name, new), WRITE)
+        return self.load_table(new)
 
     def namespace_exists(self, namespace: Any) -> bool:
         return True
@@ -247,8 +276,8 @@ class SimulatedCatalog(MetastoreCatalog):
     def _refused(self, *arguments: Any, **named: Any) -> Any:
         raise NotImplementedError
 
-    create_namespace = drop_namespace = drop_table = drop_view = _refused
-    purge_table = rename_table = update_namespace_properties = _refused
+    create_namespace = drop_namespace = drop_view = _refused
+    purge_table = update_namespace_properties = _refused
     register_view = create_view = _refused
 
     def supports_server_side_planning(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.plan import Step
@@ -9,20 +10,22 @@ from tests.simulation.world import Broken
 
 State = dict[int, tuple[str | None, int]]  # id: part, amount
 BLIND = ("append", "stream", "create", "transaction")  # commits that read nothing
+NAMED = ("make", "make if missing", "replace", "drop", "rename")  # which tables are there, by name
 STREAMS = ("stream", "merging stream")
 SAME = {  # what leaves the rows of the table's main branch as they are
     *("branch", "checkpoint", "column", "compact", "convert", "deletes", "expire"),
-    *("field", "follow", "manifests", "orphans", "property", "read"),
+    *("field", "follow", "manifests", "orphans", "property", "read", "trail"),
 }
+NEVER: State = {0: ("never", 0)}  # what no table has: the step should have been refused
 BANK = range(1, 5)  # ids of rows that transfers alone change
 MONEY = 400  # that they have together
 
 
 @dataclass
 class Version:
-    """The rows after a commit, and the step that made it."""
+    """The rows after a commit, and the step that made it; None if the name has no table."""
 
-    state: State
+    state: State | None
     step: Step | None
 
 
@@ -37,9 +40,12 @@ class Record:
 
 
 class Model:
-    """All versions, in order."""
+    """All versions of what has a name, in order: of one table, or of several one after the other."""
 
-    def __init__(self, first: list[State], *, is_serializable: bool = True, has_bank: bool = True) -> None:
+    def __init__(
+        self, first: Sequence[State | None], *, name: str = "t", is_serializable: bool = True, has_bank: bool = True
+    ) -> None:
+        self.name = name
         self.versions = [Version(each, None) for each in first]
         self.records: dict[int, Record] = {}
         self._is_serializable, self._has_bank = is_serializable, has_bank
@@ -54,13 +60,27 @@ class Model:
         made.outcome = "killed"
         return made
 
+    def was_there(self, since: int) -> bool:
+        """Whether the name had a table, in that version or a later one."""
+        return any(each.state is not None for each in self.versions[since:])
+
+    def was_missing(self, since: int) -> bool:
+        """Whether the name had no table, in that version or a later one."""
+        return any(each.state is None for each in self.versions[since:])
+
     def commit(self, step: Step, found: list[tuple[int, str | None, int]]) -> None:
         """A commit of a step made these rows; raises `Broken` if it must not have."""
         state = state_of(found, has_bank=self._has_bank)
+        expected = [applied(step, self.versions[-1].state, self.name)]
+        if not self._is_serializable and step.kind not in BLIND:
+            expected += self._weaker(step, self.records[step.number].began)
+        self.change(step, state, expected)
+
+    def change(self, step: Step, state: State | None, expected: Sequence[State | None]) -> None:
+        """A step made this version, which must be one of those expected; raises `Broken` if it must not have."""
         record = self.records[step.number]
         if record.outcome in ("made", "refused"):
             raise Broken(f"{step} had ended ({record.outcome}), and was committed afterwards")
-        before = self.versions[-1].state
         most = 1 if step.kind not in SAME else 99
         if len(record.commits) >= most:
             raise Broken(f"{step} was committed twice")
@@ -68,22 +88,20 @@ class Model:
             if step.values[0] <= max(self._batches, default=0):
                 raise Broken(f"the stream's batch {step.values[0]} was committed after it, or a later one, was")
             self._batches.add(step.values[0])
-        expected = [applied(step, before)]
-        if not self._is_serializable and step.kind not in BLIND:
-            expected += self._weaker(step, record.began)
         if state not in expected:
             raise Broken(f"{step} made other rows than it should have: {difference(state, expected[0])}")
         record.commits.append(len(self.versions))
         self.versions.append(Version(state, step))
 
-    def _weaker(self, step: Step, began: int) -> list[State]:
+    def _weaker(self, step: Step, began: int) -> list[State | None]:
         """What a statement makes that read an earlier version, with the rows that were only appended since."""
-        found = []
+        found: list[State | None] = []
         for base in range(began, self.newest):
             since = self.versions[base + 1 :]
             if all(each.step is not None and each.step.kind in (*BLIND, *SAME) for each in since):
-                kept = {k: v for k, v in self.versions[-1].state.items() if k not in self.versions[base].state}
-                found.append({**kept, **applied(step, self.versions[base].state)})
+                then = self.versions[base].state or {}
+                kept = {k: v for k, v in (self.versions[-1].state or {}).items() if k not in then}
+                found.append({**kept, **(applied(step, then, self.name) or {})})
         return found
 
     def end(self, record: Record, outcome: str) -> None:
@@ -96,7 +114,7 @@ class Model:
             seen = [each.state for each in self.versions[record.began :]]
             if step.kind in STREAMS and step.values[0] <= max(self._batches, default=0):
                 return
-            if all(applied(step, each) != each for each in seen):
+            if all(applied(step, each, self.name) != each for each in seen):
                 raise Broken(f"{step} returned, but is not committed")
 
     def check_read(self, found: list[tuple[int, str | None, int]], began: int) -> None:
@@ -118,10 +136,16 @@ def state_of(rows: list[tuple[int, str | None, int]], *, has_bank: bool = True) 
     return state
 
 
-def applied(step: Step, state: State) -> State:
-    """The rows after a step that was alone."""
+def applied(step: Step, state: State | None, table: str = "t") -> State | None:
+    """The rows of a table after a step that was alone."""
+    if step.kind in NAMED or state is None:
+        return _named(step, state, table)
     values = step.values
     match step.kind:
+        case "move":
+            return (
+                {**state, **_rows(values[1:])} if table == "u" else {k: v for k, v in state.items() if k != values[0]}
+            )
         case "append" | "transaction":
             return {**state, **_rows(values)}
         case "stream" | "merging stream" | "create":
@@ -148,12 +172,32 @@ def applied(step: Step, state: State) -> State:
     return state
 
 
+def _named(step: Step, state: State | None, table: str) -> State | None:
+    """What a name has after a step that gives it a table, or takes it away, or finds none."""
+    match step.kind:
+        case "make":
+            return {} if state is None else NEVER
+        case "make if missing":
+            return {} if state is None else state
+        case "replace":
+            return {}
+        case "drop":
+            return None
+        case "rename":  # what the new name gets is known to the run
+            return None if table == f"n{step.values[0]}" and state is not None else NEVER
+        case "create":
+            return _rows(step.values[1:])
+    return state if step.kind in SAME else NEVER
+
+
 def _rows(values: tuple[tuple[int, str | None, int], ...]) -> State:
     return {each[0]: (each[1], each[2]) for each in values}
 
 
-def difference(found: State, expected: State) -> str:
+def difference(found: State | None, expected: State | None) -> str:
     """What differs, in words."""
+    if found is None or expected is None or expected == NEVER:
+        return f"{found}, not {'a refusal' if expected == NEVER else expected}"
     lost = sorted(expected.keys() - found.keys())
     more = sorted(found.keys() - expected.keys())
     other = [

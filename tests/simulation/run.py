@@ -14,6 +14,7 @@ import lakescan
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
+    InvalidOption,
     InvalidStatement,
     LakescanError,
     MissingFile,
@@ -24,19 +25,23 @@ from lakescan.errors import (
     SchemaChanged,
     SchemaMismatch,
     StorageError,
+    TableExists,
     UnsupportedFeature,
 )
 from tests.simulation import catalog as catalogs
 from tests.simulation.actors import ACTIONS
 from tests.simulation.files import DeltaFiles, Files, IcebergFiles, check_there
-from tests.simulation.model import BANK, Model, Record, State, difference, state_of
+from tests.simulation.model import BANK, NAMED, Model, Record, State, applied, difference, state_of
 from tests.simulation.patches import inside
-from tests.simulation.plan import ActorPlan, Plan, Step
+from tests.simulation.plan import Plan, Step
 from tests.simulation.store import Store
+from tests.simulation.warming import warming
 from tests.simulation.world import Actor, Broken, Killed, World
 
 _RUNS, _WARM = count(), set[str]()
 GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
+TRANSACTIONS = ("transaction", "move")
+_DONE = (", but cannot be opened", "is dropped, and its files are kept", "was recreated while it was dropped")
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
 BEGINNING: State = {**dict.fromkeys(BANK, ("bank", 100)), 11: ("a", 1), 12: ("b", 2)}
 FIRST: State = {**BEGINNING, 13: ("a", 3), 14: ("b", 4)}
@@ -75,6 +80,7 @@ class Run:
         self.files: Files = DeltaFiles(self.store, "sim/db/t") if is_delta else IcebergFiles(self.store)
         self.others: dict[str, Model] = {}  # of tables beside this one, by name; each is there with its first version
         self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
+        self.trails: dict[str, int] = {}  # of followers of a name: the version that they have seen
         self.has_expired = False
 
     @property
@@ -86,12 +92,16 @@ class Run:
 
     def models_of(self, step: Step) -> list[Model]:
         """Those of the tables that a step changes."""
-        if step.kind == "create":
+        if step.kind == "rename":
+            return [self.model_of(f"n{each}") for each in step.values]
+        if step.kind in (*NAMED, "create", "trail"):
             return [self.model_of(f"n{step.values[0]}")]
-        return [self.model, self.model_of("u")] if step.kind == "transaction" else [self.model]
+        return [self.model, self.model_of("u")] if step.kind in TRANSACTIONS else [self.model]
 
     def model_of(self, table: str) -> Model:
-        return self.model if table == "t" else self.others.setdefault(table, Model([{}], has_bank=False))
+        """That of a name; but for one table of transactions, there is none at first."""
+        first = {} if table == "u" else None
+        return self.model if table == "t" else self.others.setdefault(table, Model([first], name=table, has_bank=False))
 
     def table(self, **options: Any) -> lakescan.Table:
         return lakescan.table(self.name, **options)
@@ -100,12 +110,26 @@ class Run:
         found = (table or self.table()).scan().select("id", "part", "amount").to_arrow()
         return list(zip(*(found[name].to_pylist() for name in SCHEMA.names), strict=True))
 
-    def catch_up(self, name: str, began: int) -> State:
+    def trail(self, table: str, began: int) -> None:
+        """Follow what has a name: a table that has taken the place of another one is told, and followed anew."""
+        model = self.model_of(table)
+        try:
+            self.catch_up(f"trail of {table}", began, table)
+        except (NoSuchTable, NotATable):
+            if not model.was_missing(began):
+                raise
+        except InvalidOption as error:
+            if "was recreated" not in str(error) or not model.was_missing(self.trails[table]):
+                raise
+            del self.followers[f"trail of {table}"]
+        self.trails[table] = began
+
+    def catch_up(self, name: str, began: int, table: str = "t") -> State:
         """Read a stream of changes from where its follower is, each change once; returns its replica."""
         offset, replica = self.followers.get(name, (None, {}))
         replica = dict(replica)
         how: dict[str, Any] = {"readChangeFeed": True} if self.plan.format == "delta" else {"on_change": "changelog"}
-        stream = self.table().stream(start=offset, wait=False, **how)
+        stream = lakescan.table(self.name_of(table)).stream(start=offset, wait=False, **how)
         changes = [row for batch in stream for row in batch.to_pylist()]
         for row in sorted(changes, key=_order_of(changes)):
             kind, own = row["_change_type"].lower(), (row["part"], row["amount"])
@@ -117,7 +141,7 @@ class Run:
                     raise Broken(f"a stream tells twice of the row {row['id']}")
                 replica[row["id"]] = own
         self.followers[name] = stream.offset, replica
-        if replica not in [each.state for each in self.model.versions[began:]]:
+        if replica not in [each.state for each in self.model_of(table).versions[began:]]:
             raise Broken(f"a stream of changes leads to rows of no version: {replica}")
         return replica
 
@@ -129,6 +153,7 @@ class Run:
                 self._make()
                 self.store.on_put, self.store.on_delete = self._on_put, self._on_delete
                 self.pointer.on_commit = self._committed
+                self.pointer.on_drop, self.pointer.on_rename = self._dropped, self._renamed
                 self.world.run(self._work)
                 self._last_checks()
             except BaseException as error:
@@ -157,7 +182,7 @@ class Run:
         self.files.note(self.pointer.location or log.format(0))
         self.table().append(_table({k: v for k, v in FIRST.items() if k not in BEGINNING}))
         self.files.note(self.pointer.location or log.format(1))
-        if any(step.kind == "transaction" for actor in self.plan.actors for step in actor.steps):
+        if any(step.kind in TRANSACTIONS for actor in self.plan.actors for step in actor.steps):
             lakescan.catalog(catalogs.NAME).create_table("db.u", SCHEMA, properties=properties)
 
     def _work(self, actor: Actor, step: Step) -> None:
@@ -170,12 +195,21 @@ class Run:
             outcome, said = "made", ""
         except CommitStateUnknown as error:
             outcome, said = "unknown", str(error)
+        except (NoSuchTable, TableExists) as error:
+            if actor.is_dead:
+                raise Killed from None
+            if not self._is_true(error, models, records):
+                raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
+            said = f"{type(error).__name__}: {error}"
+            outcome = "made" if any(each in said for each in _DONE) else "refused"
         except (CommitConflict, StorageError, QueryFailed) as error:
             if actor.is_dead:
                 raise Killed from None
             if not self._has_cause(error, record):
                 raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
+            if step.kind in NAMED and any(each in said for each in _DONE):
+                outcome = "made"
         except GONE as error:
             if step.kind != "follow":
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
@@ -203,6 +237,14 @@ class Run:
         world.tell(actor, f"{step.kind} is {outcome} {said[:300]}")
         for model, each in zip(models, records, strict=True):
             model.end(each, outcome)
+
+    def _is_true(self, error: LakescanError, models: list[Model], records: list[Record]) -> bool:
+        """Whether what an error says of a name, that there is a table, or none, was so while the step ran."""
+        if records[0].step.kind not in (*NAMED, "create", "trail"):
+            return False
+        if isinstance(error, NoSuchTable):
+            return any(model.was_missing(each.began) for model, each in zip(models, records, strict=True))
+        return any(model.was_there(each.began) for model, each in zip(models, records, strict=True))
 
     def _has_cause(self, error: LakescanError, record: Record) -> bool:
         """Whether an error has a cause: a fault of the step, another's commit, or files that expired."""
@@ -236,6 +278,31 @@ class Run:
 
         self.world.waiting.append(check)
 
+    def _dropped(self, name: tuple[str, ...]) -> None:
+        _, step = self.world.author
+        assert step is not None
+        self.world.tell(None, f"{name[-1]} is gone by {step.kind}")
+        model = self.model_of(name[-1])
+        self.world.waiting.append(
+            lambda: model.change(step, None, [applied(step, model.versions[-1].state, model.name)])
+        )
+
+    def _renamed(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
+        _, step = self.world.author
+        assert step is not None
+        self.world.tell(None, f"{name[-1]} is {new[-1]} by {step.kind}")
+        old, now = self.model_of(name[-1]), self.model_of(new[-1])
+
+        def check() -> None:
+            state, before = old.versions[-1].state, now.versions[-1].state
+            found = state_of(self.rows(lakescan.table(self.name_of(new[-1]))), has_bank=False)
+            if before is not None:
+                raise Broken(f"{step} took the place of another table")
+            old.change(step, None, [applied(step, state, old.name)])
+            now.change(step, found, [state])
+
+        self.world.waiting.append(check)
+
     def _on_delete(self, key: str) -> None:
         if why := self.files.why_kept(key):
 
@@ -252,6 +319,8 @@ class Run:
         self._read_earlier()
         self._check_others()
         for name in self.followers:
+            if name.startswith("trail"):
+                continue
             try:
                 replica = self.catch_up(name, 0)
             except GONE:
@@ -266,14 +335,18 @@ class Run:
                 found = state_of(self.rows(lakescan.table(self.name_of(table))), has_bank=False)
             except (NoSuchTable, NotATable):
                 found = None
-            expected = model.versions[-1].state if model.newest or table == "u" else None
+            expected = model.versions[-1].state
             if found != expected:
                 raise Broken(f"the table {table} has the rows {found}, not {expected}")
             for number, record in model.records.items():
-                if record.step.kind == "transaction" and bool(record.commits) != bool(
-                    self.model.records[number].commits
-                ):
+                if record.step.kind in TRANSACTIONS and not self._is_whole(record, self.model.records[number]):
                     raise Broken(f"{record.step} was committed to one of its tables alone")
+
+    def _is_whole(self, other: Record, own: Record) -> bool:
+        """Whether a transaction is in both tables, or in none; a row that is not there leaves a table as it is."""
+        if own.step.kind == "move" and other.commits and not own.commits:
+            return any(own.step.values[0] not in (each.state or {}) for each in self.model.versions[own.began :])
+        return bool(other.commits) == bool(own.commits)
 
     def _read_earlier(self) -> None:
         """Each version that has not expired is what it was."""
@@ -296,34 +369,11 @@ def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
     return lambda row: (places[row[by]], row["_change_type"].lower() not in going)
 
 
-def _warming(format: str) -> Plan:
-    kinds = ["compact", "orphans", "column", "property", "read", "follow"]
-    kinds += (
-        ["checkpoint"] if format == "delta" else ["manifests", "deletes", "expire", "field", "branch", "transaction"]
-    )
-    values: dict[str, Any] = {"compact": (True,), "follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}
-    values["transaction"] = ((107, "b", 1),)
-    first = [
-        Step(1, "append", ((101, "a", 1),)),
-        Step(2, "delete", (12,)),
-        Step(3, "update", (1, 11)),
-        Step(4, "upsert", ((13, "b", 1), (51, "b", 1))),
-        Step(5, "overwrite part", ("a", (102, "a", 1))),
-        Step(6, "stream", (1, (104, "a", 1))),
-        Step(7, "merging stream", (2, (13, "a", 2), (52, "a", 2))),
-        Step(8, "create", (1, (105, "a", 1))),
-        Step(9, "create", (1, (106, "a", 1))),
-    ]
-    more = [Step(number, kind, values.get(kind, ())) for number, kind in enumerate(kinds, 10)]
-    properties = (("delta.enableChangeDataFeed", "true"),) if format == "delta" else ()
-    return Plan(0, format, (ActorPlan("A", (*first, *more)),), properties, catalog="rest", fault_rate=0)
-
-
 def run(plan: Plan) -> Outcome:
     """Run a plan."""
     if plan.format not in _WARM:  # what is imported by the first steps of a process takes random numbers
         _WARM.add(plan.format)
-        Run(_warming(plan.format)).execute()
+        Run(warming(plan.format)).execute()
     outcome = Run(plan).execute()
     if next(_RUNS) % 20 == 0:
         gc.collect()

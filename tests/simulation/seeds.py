@@ -10,6 +10,7 @@ from tests.simulation.plan import ActorPlan, Plan, Step
 
 FORMATS = ("delta", "iceberg 2", "iceberg 3")
 _KEYS = (11, 12, 13, 51, 52, 53)  # of upserts: rows that are there, and others that no append adds
+_SHARE_OF_NAMES = 0.25
 _PARTS = ("a", "b", "c")
 _KINDS = {
     "append": 5,
@@ -36,6 +37,10 @@ _OWN = {
 }
 
 
+_NAMED = {  # which tables are there, by name: in a share of the seeds, in which they meet
+    "delta": {"make": 2, "make if missing": 2},
+    "iceberg": {"make": 2, "make if missing": 2, "replace": 1, "drop": 3, "rename": 2, "trail": 4},
+}
 _FAULTS = ((), (), ("lost answer", "late"), ("killed", "killed after"), ("stalled",))
 
 
@@ -89,8 +94,16 @@ class _Seed:
                 kind, values = self.batch
             case "create":
                 values = (random.randint(1, 2), *self.new_rows())
+            case "make" | "make if missing" | "replace" | "trail":
+                values = (random.randint(1, 2),)
+            case "drop":
+                values = (random.randint(1, 2), random.random() < 0.5)
+            case "rename":
+                values = tuple(random.sample([1, 2, 3], 2))
             case "transaction":
                 values = self.new_rows()
+            case "move":
+                values = (self.known(), *self.new_rows())
             case "branch":
                 values = self.new_rows()
             case "compact":
@@ -133,7 +146,9 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
         del kinds["equality"], kinds["convert"]
     catalog = random.choice(["sql", "rest"])
     if catalog == "rest" and name == "iceberg":
-        kinds["transaction"] = 20 if "transaction" in favoured else 1
+        kinds |= {each: 20 if each in favoured else 1 for each in ("transaction", "move")}
+    if (random.random() < _SHARE_OF_NAMES and not favoured) or not _NAMED[name].keys().isdisjoint(favoured):
+        kinds |= {each: 20 if each in favoured else rate for each, rate in {**_NAMED[name], "create": 4}.items()}
     actors = []
     for n in range(random.choice([2, 2, 3])):
         steps = tuple(made.step(kinds) for _ in range(random.choice([1, 2, 2])))

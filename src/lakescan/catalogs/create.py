@@ -47,7 +47,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import iceberg_arguments
-from lakescan.iceberg.write.new_table import make, stage
+from lakescan.iceberg.write.new_table import made_or_gone, make, stage
 from lakescan.iceberg.write.redefine import redefined
 from lakescan.storage import Storage, join
 from lakescan.storage.put_if_absent import NotCreated
@@ -207,7 +207,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
             else:
                 settled(
                     f"creating {identifier}",
-                    lambda: catalog.create_table(identifier.within, **arguments),
+                    lambda: made_or_gone(lambda: catalog.create_table(identifier.within, **arguments), catalog),
                     lambda: _is_made(catalog, identifier, named),
                     repeated=(TableAlreadyExistsError,) if named else (),
                 )

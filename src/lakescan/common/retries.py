@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakescan.errors import CommitConflict, CommitStateUnknown, LocationRefused, StorageError
+from lakescan.errors import CommitConflict, CommitStateUnknown, LocationRefused, NoSuchTable, StorageError
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ def read_again(read: Callable[[], T], done: str) -> T:
     """Read what a change has made; again, as often as `LOOKS` says, while storage or a catalog does not answer.
 
     `done` says what is done, such as "local.db.t is created, but cannot be opened". Raises `StorageError` that says it,
-    too, and other errors at once.
+    too, `NoSuchTable` that does if another writer came in between, and other errors at once.
     """
     attempts = Attempts(LOOKS)
     while True:
@@ -153,6 +153,8 @@ def read_again(read: Callable[[], T], done: str) -> T:
             return read()
         except LocationRefused:
             raise
+        except NoSuchTable as error:
+            raise NoSuchTable(f"{done}: another writer has dropped or renamed it since") from error
         except StorageError as error:
             if not attempts.wait():
                 raise StorageError(f"{done}: {error}") from error

@@ -95,7 +95,8 @@ def _create_in_folder(
     except TableExists:
         if not wanted.if_not_exists:
             raise
-    return open_table(name.name, ReadOptions.of({"format": chosen}))
+    options = ReadOptions.of({"format": chosen})
+    return read_again(lambda: open_table(name.name, options), f"{name.name} is there, but cannot be opened")
 
 
 def drop_table(wanted: DropTable, context: Context) -> None:

@@ -342,9 +342,14 @@ def change(
         return query_of(one, frames, arguments, names, text)
 
     if isinstance(statement, Merge) and one.needs_source:
-        text = f"SELECT * FROM {statement.source}\n"
-        with in_own_words(statement, text, ()):
-            source = run(text).schema
+        given_rows = frames.get(SOURCE)
+        is_whole = statement.source.text == f"`{SOURCE}`"
+        if isinstance(given_rows, pa.Table) and is_whole and not one.evolves:  # names are enough: no engine is started
+            source = given_rows.schema
+        else:
+            text = f"SELECT * FROM {statement.source}\n"
+            with in_own_words(statement, text, ()):
+                source = run(text).schema
         one = one.with_source(source)
     selecting = one.selecting
     text = selecting.query().text

@@ -28,12 +28,12 @@ from lakescan.delta.log.managed import managing
 from lakescan.delta.log.pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
-from lakescan.delta.log.segment import LogFile, next_commits
+from lakescan.delta.log.segment import LogFile, list_log, next_commits
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modified
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.errors import CommitConflict, InvalidOption, MissingFile, StorageError
+from lakescan.errors import CommitConflict, InvalidOption, MissingFile, NoSuchSnapshot, NotATable, StorageError
 from lakescan.storage import FileEntry, Storage
 
 _ENGINE = "lakescan"
@@ -141,14 +141,26 @@ class DeltaCommit:
         """Raise `CommitConflict` if the log does not have the base's last file any more: it is another table's.
 
         A commit after the other table's last version would leave a gap in its log. A catalog that ratifies commits
-        refuses those for another table itself.
+        refuses those for another table itself. Other writers may write the same checkpoint again: that is no other
+        table.
         """
         if managing(self._location, self.storage) is not None:
             return
         segment = self.base.segment
         last = segment.commits[-1].entry if segment.commits else segment.checkpoint and segment.checkpoint.parts[0]
-        if last and self.storage.look_up([last.location])[0] != last:
+        if last and self.storage.look_up([last.location])[0] != last and not self._is_checkpoint_rewritten():
             raise CommitConflict(f"{self._location} was dropped and recreated since it was opened: open it again")
+
+    def _is_checkpoint_rewritten(self) -> bool:
+        """Whether the base is a checkpoint alone, and the log has that version of the same table, by its id."""
+        segment = self.base.segment
+        if segment.commits:
+            return False
+        try:
+            now = list_log(self._location, self.storage).segment(segment.version)
+        except (NotATable, NoSuchSnapshot):
+            return False
+        return LogReader(self._location, self.storage).version(now).metadata.id == self.base.metadata.id
 
     @property
     def _now(self) -> Metadata:

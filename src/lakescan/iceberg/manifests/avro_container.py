@@ -145,8 +145,8 @@ def encoded_bytes(value: bytes) -> bytes:
 
 
 def encoded_number(value: int) -> bytes:
-    """Encode a non-negative number as a zigzag varint."""
-    value, encoded = value << 1, bytearray()
+    """Encode a number of 64 bits as a zigzag varint."""
+    value, encoded = value << 1 ^ value >> 63, bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
         value >>= 7

@@ -2,6 +2,8 @@
 
 Specification, appendix A ("Avro") for the types and field ids; Avro specification, "Binary Encoding". Each field
 becomes an array with the encoded bytes of each row; a record is the concatenation of its fields' bytes.
+
+Few records, as most commits write, are done before that is set up: `few_records` encodes them value by value.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.manifests.avro_container import MAGIC, encoded_bytes, encoded_number
 
 _BLOCK_ROWS = 4096  # records in a block: bounds the memory of encoding, and of readers
+_FEW_ROWS, _FEW_BYTES = 16, 32_768  # records that are encoded value by value: above, columns are faster
 _LEVEL = 6  # of zlib
 _DIGITS = "0123456789"
 _INVALID = re.compile(r"[^A-Za-z0-9_]|^[0-9]")
@@ -50,9 +53,11 @@ def avro_file(rows: pa.Table, fields: t.Struct, name: str, metadata: Mapping[str
     parts = [MAGIC, encoded_number(len(pairs)), *pairs, b"\x00", sync]
     for start in range(0, rows.num_rows, _BLOCK_ROWS):
         block = rows.slice(start, _BLOCK_ROWS).combine_chunks()
-        records = _record([column.chunk(0) for column in block.columns], fields, block.num_rows)
+        columns = [column.chunk(0) for column in block.columns]
+        is_few = block.num_rows <= _FEW_ROWS and block.nbytes <= _FEW_BYTES
+        encode = few_records if is_few else lambda *of: _bytes(_record(*of))
         deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-        data = deflater.compress(_bytes(records)) + deflater.flush()
+        data = deflater.compress(encode(columns, fields, block.num_rows)) + deflater.flush()
         parts += [encoded_number(block.num_rows), encoded_number(len(data)), data, sync]
     return b"".join(parts)
 
@@ -235,6 +240,58 @@ def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
         septet = ((zigzag[has] >> np.uint64(7 * group)) & np.uint64(0x7F)).astype(np.uint8)
         data[offsets[:-1][has] + group] = septet | np.where(lengths[has] > group + 1, np.uint8(0x80), np.uint8(0))
     return pa.Array.from_buffers(pa.binary(), len(wide), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def few_records(columns: list[pa.Array], fields: t.Struct, rows: int) -> bytes:
+    """The encoded records, one after another, made value by value."""
+    return b"".join(_few(columns, fields, rows))
+
+
+def _few(columns: list[pa.Array], fields: t.Struct, rows: int) -> list[bytes]:
+    encoded = [_few_of_field(column, field) for column, field in zip(columns, fields.fields, strict=True)]
+    return [b"".join(parts) for parts in zip(*encoded, strict=True)] if encoded else [b""] * rows
+
+
+def _few_of_field(values: pa.Array, field: t.Field) -> list[bytes]:
+    if field.required:
+        if values.null_count:
+            raise ValueError(f"the required field {field.name!r} has {values.null_count} nulls")
+        return _few_values(values, field.type)
+    if values.null_count == len(values):
+        return [b"\x00"] * len(values)
+    if not values.null_count:
+        return [b"\x02" + value for value in _few_values(values, field.type)]
+    some = iter(_few_values(values.drop_null(), field.type))
+    return [b"\x02" + next(some) if is_valid else b"\x00" for is_valid in values.is_valid().to_pylist()]
+
+
+def _few_values(values: pa.Array, kind: t.Type) -> list[bytes]:
+    """The bytes of each value, of which none is null."""
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    match kind:
+        case t.Struct():
+            return _few(values.flatten(), kind, len(values))
+        case t.ListOf(element):
+            return _few_lists(values, t.Struct((element,)))
+        case t.MapOf(key, value):
+            return _few_lists(values.cast(pa.list_(pa.struct([key.arrow(), value.arrow()]))), t.Struct((key, value)))
+        case t.STRING | t.BINARY:
+            return [encoded_bytes(value) for value in values.cast(pa.binary()).to_pylist()]
+        case t.Decimal() | t.Fixed() | t.UUID | t.BOOLEAN | t.FLOAT | t.DOUBLE:
+            return list(_encoded(values, kind).to_pylist())
+    whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
+    return [encoded_number(value) for value in whole.cast(pa.int64()).to_pylist()]
+
+
+def _few_lists(values: pa.ListArray, item: t.Struct) -> list[bytes]:
+    items = values.flatten()
+    encoded, start, lists = _few([items] if len(item.fields) == 1 else items.flatten(), item, len(items)), 0, []
+    for length in pc.list_value_length(values).to_pylist():
+        some = encoded[start : start + length]
+        lists.append(encoded_number(length) + b"".join(some) + b"\x00" if length else b"\x00")
+        start += length
+    return lists
 
 
 def _bytes(encoded: pa.Array) -> bytes:

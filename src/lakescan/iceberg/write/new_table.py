@@ -5,7 +5,7 @@ Until that step no catalog has the table. Files of its rows are written before, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -92,7 +92,25 @@ def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
 
 
 def _registration(staged: StagedTable) -> Any:
-    return lambda: staged.catalog.register_table(staged.name(), staged.metadata_location)
+    return lambda: made_or_gone(
+        lambda: staged.catalog.register_table(staged.name(), staged.metadata_location), staged.catalog
+    )
+
+
+def made_or_gone(change: Callable[[], object], catalog: Any) -> None:
+    """Make a table in a catalog that looks at what it has made, and may find that others dropped or renamed it since.
+
+    It is made then, and its files are those of the table that has another name now. A server that says so knows no
+    table, and has made none.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        change()
+    except NoSuchTableError:
+        if not isinstance(catalog, MetastoreCatalog):
+            raise
 
 
 def _write_metadata(staged: StagedTable, snapshot: Sequence[Any]) -> None:
