@@ -54,6 +54,13 @@ class Step:
         return {each.snapshot_id for each in added if each is not None}
 
     @property
+    def operation(self) -> str:
+        """What it does: the operation of its snapshot, else `alter`."""
+        added = [snapshot for each in self.updates if (snapshot := getattr(each, "snapshot", None)) is not None]
+        summary = added[-1].summary if added else None
+        return "alter" if summary is None else str(summary.operation.value)
+
+    @property
     def changes_rows_alone(self) -> bool:
         """Whether it leaves columns, partitions and properties as they are."""
         return all(type(each).__name__ in _ROWS for each in self.updates)
@@ -107,6 +114,11 @@ class CollectedTable:
     def name(self) -> str:
         """The table's name in its catalog."""
         return ".".join(self.base.name())
+
+    @property
+    def operations(self) -> list[str]:
+        """What its commits do, in order."""
+        return [each.operation for each in self.steps]
 
     @property
     def updates(self) -> list[Any]:
