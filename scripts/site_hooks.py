@@ -55,18 +55,17 @@ def on_nav(nav: Any, config: Any, files: Any) -> Any:
 
 def llms_txt(config: Any, nav: Any) -> str:
     """The text of `llms.txt` (https://llmstxt.org): the project, then its pages by section."""
-    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}"]
     docs = Path(config["docs_dir"])
 
     def entries(items: Any) -> None:
-        for item in items:
-            if item.is_page:
-                about = first_sentence((docs / item.file.src_uri).read_text())
-                title = item.title or heading((docs / item.file.src_uri).read_text())
-                lines.append(f"- [{title}]({config['site_url'] or ''}{item.file.url}): {about}")
-            elif item.is_section:
-                lines.extend(["", f"## {item.title}", ""])
-                entries(item.children)
+        for item in (each for each in items if each.is_page):
+            about = first_sentence((docs / item.file.src_uri).read_text())
+            title = item.title or heading((docs / item.file.src_uri).read_text())
+            lines.append(f"- [{title}]({config['site_url'] or ''}{item.file.url}): {about}")
+        for item in (each for each in items if each.is_section):  # after the pages, which would count as its own
+            lines.extend(["", f"## {item.title}", ""])
+            entries(item.children)
 
     entries(nav.items)
     return "\n".join(lines) + "\n"
@@ -84,7 +83,7 @@ def first_sentence(text: str) -> str:
     paragraphs = (
         each.strip() for each in re.split(r"\n\s*\n", re.sub(r"<!--.*?-->|```.*?```", "", body, flags=re.DOTALL))
     )
-    prose = next((each for each in paragraphs if re.match(r"[A-Z*`\[]", each)), "")
+    prose = next((each for each in paragraphs if re.match(r"[A-Za-z*`\[]", each)), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(prose.split())).replace("**", "")
     found = re.match(r".*?\.(?=\s|$)", plain)
     return (found[0] if found else plain).rstrip(":")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import date, timedelta
 from html import escape
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lakescan.health.maintain import MaintenanceStep
 from lakescan.transaction import results
 from tests.support import own_catalog
 from tests.support.notebooks import Formatter
+from tests.support.rest_server import rest_server
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
@@ -147,6 +149,69 @@ def test_a_view_is_shown_with_its_query_comment_and_columns(local: lakescan.Cata
     assert "&lt;b onclick=alert(1)&gt;" in html
     assert AS_TEXT in html
     assert "<td>n</td><td>string</td>" in html
+
+
+def test_a_version_of_a_view_is_shown_with_when_it_was_made_its_query_and_columns(local: lakescan.Catalog) -> None:
+    local.create_view("db.v", "SELECT 1 AS old")
+    lakescan.sql("CREATE OR REPLACE VIEW local.db.v AS SELECT '<b onclick=alert(1)>' AS `<i>`")
+    first, second = local.load_view("db.v").versions
+    assert "SELECT 1 AS old" in shown(first)
+    assert "<td>old</td><td>int32</td>" in shown(first)
+    html = shown(second)
+    assert f"<b>View version {second.version_id}</b>" in html
+    assert f"<th>created</th><td>{second.created:%Y-%m-%d %H:%M:%S} UTC</td>" in html
+    assert "<th>default namespace</th><td>db</td>" in html
+    assert "&lt;b onclick=alert(1)&gt;" in html
+    assert "<td>&lt;i&gt;</td><td>string</td>" in html
+    assert AS_TEXT in shown(replace(second, default_namespace=(HOSTILE,), queries={HOSTILE: HOSTILE}))
+
+
+def test_a_stream_is_shown_with_its_offset_and_columns_and_reads_nothing_for_that(
+    local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = local.create_table("db.t", pa.schema([("id", pa.int64()), (HOSTILE, pa.string())]))
+    table.append(pa.table({"id": [1], HOSTILE: ["a"]}))
+    stream = table.stream(wait=False, where="id < 5")
+    monkeypatch.setattr(type(stream._stream), "_refresh", lambda self: pytest.fail("the table is read"))
+    html = shown(stream)
+    assert "<th>where</th><td>id &lt; 5</td>" in html
+    assert f"<td>{AS_TEXT}</td><td>string</td>" in html
+    assert "<th>state</th><td>ends with the newest commit</td>" in html
+    assert f"<th>offset</th><td>snapshot-id: {stream.offset['snapshot-id']}, " in html
+    assert "waits for new commits" in shown(table.stream())
+    stream.close()
+    assert "<th>state</th><td>closed</td>" in shown(stream)
+    assert repr(stream) == f"BatchStream({table.location!r}, closed, at {stream.offset})"
+
+
+def test_what_a_stream_has_left_is_shown_as_totals() -> None:
+    html = shown(lakescan.Backlog(commits=2, files=3_000, rows=4, bytes=5_000_000))
+    assert "<th>files</th><td>3,000</td>" in html
+    assert "<th>bytes</th><td>5,000,000</td>" in html
+
+
+def test_a_transaction_is_shown_with_its_state_and_what_it_does_to_each_table(tmp_path: Path) -> None:
+    name = "`<img src=x>`"
+    with rest_server(tmp_path) as (_, uri):
+        lake = lakescan.catalog("lake", type="rest", uri=uri)
+        lake.create_namespace("db")
+        for each in ("db.one", f"db.{name}"):
+            lake.create_table(each, "id BIGINT").append(pa.table({"id": [1, 2]}))
+        transaction = lake.transaction()
+        assert f"<th>state</th><td>open</td></tr><tr><th>name in SQL</th><td>{transaction.name}</td>" in shown(
+            transaction
+        )
+        transaction.load_table("db.one").append(pa.table({"id": [3]}))
+        transaction.load_table("db.one").alter().add_column("n", "int").commit()
+        transaction.load_table(f"db.{name}").delete("id = 1")
+        html = shown(transaction)
+        assert "<td>db.one</td><td>append, alter</td>" in html
+        assert "<td>db.&lt;img src=x&gt;</td><td>overwrite</td>" in html
+        transaction.commit()
+        assert "<th>state</th><td>committed</td></tr></table>" in shown(transaction)
+        other = lake.transaction()
+        other.rollback()
+        assert "<th>state</th><td>rolled back</td></tr></table></div>" in shown(other)
 
 
 @pytest.fixture

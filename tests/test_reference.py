@@ -50,6 +50,23 @@ def test_every_page_that_the_navigation_names_exists_and_every_guide_is_named() 
 def test_llms_txt_takes_a_pages_first_sentence() -> None:
     first = _module("site_hooks").first_sentence
     assert first("---\nspark: true\n---\n# T\n\nYou read [tables](a.md) **fast**. More.\n") == "You read tables fast."
+    assert first("# T\n\nlakescan reads tables. More.\n") == "lakescan reads tables."
+
+
+def test_llms_txt_has_the_pages_of_a_section_before_the_sections_within_it() -> None:
+    def page(name: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            is_page=True, is_section=False, title=name, file=SimpleNamespace(src_uri="start.md", url=f"{name}.html")
+        )
+
+    def section(name: str, *children: SimpleNamespace) -> SimpleNamespace:
+        return SimpleNamespace(is_page=False, is_section=True, title=name, children=children)
+
+    nav = SimpleNamespace(items=[section("Reference", page("index"), section("Python", page("tables")), page("sql"))])
+    config = {"site_name": "lakescan", "site_description": "", "site_url": None, "docs_dir": str(ROOT / "docs")}
+    lines = _module("site_hooks").llms_txt(config, nav).splitlines()
+    found = [re.sub(r"\].*", "]", line) for line in lines if line.startswith(("## ", "- "))]
+    assert found == ["## Reference", "- [index]", "- [sql]", "## Python", "- [tables]"]
 
 
 def test_every_fence_is_one_that_the_sites_markdown_takes() -> None:

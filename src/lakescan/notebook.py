@@ -1,4 +1,4 @@
-"""Tables, scans, changes, catalogs and views as HTML, for notebooks (`_repr_html_`)."""
+"""Tables, scans, changes, streams, catalogs, transactions and views as HTML, for notebooks (`_repr_html_`)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
     return _page("Changes", facts, spec)
 
 
+def stream_as_html(spec: ScanSpec, state: str, offset: Mapping[str, object]) -> str:
+    """What a stream reads of a table, how far it is, and its columns. The table is not read for it."""
+    at = listed([f"{name}: {value}" for name, value in offset.items() if name != "table"])
+    facts = {"format": spec.table.name, "table": spec.location, "where": str(spec.predicate), "state": state}
+    return section("Stream", facts_table(facts | {"offset": at}), _columns(spec))
+
+
 def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Callable[[str], list[str]]) -> str:
     """A catalog's namespaces, each with its tables; of a large catalog, the first ones: each is a request."""
     try:
@@ -48,9 +55,25 @@ def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Call
 
 def view_as_html(name: str, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
     """A view's properties, its queries by dialect and its columns."""
+    return _definition(f"View {name}", facts, queries, schema)
+
+
+def view_version_as_html(number: int, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
+    """When a version of a view was made, its queries by dialect and its columns."""
+    return _definition(f"View version {number}", facts, queries, schema)
+
+
+def transaction_as_html(catalog: str, facts: Mapping[str, str], changed: Mapping[str, Sequence[str]]) -> str:
+    """A transaction's state, and what it does to each table that it changes."""
+    rows = [(name, listed(operations)) for name, operations in changed.items()]
+    changes = grid(("table", "changes"), rows) if rows else ""
+    return section(f"Transaction of catalog {catalog}", facts_table(facts), changes)
+
+
+def _definition(title: str, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
     texts = [section(dialect, preformatted(query)) for dialect, query in queries.items()]
     columns = grid(("column", "type"), [(field.name, str(field.type)) for field in schema])
-    return section(f"View {name}", facts_table(facts), *texts, columns)
+    return section(title, facts_table(facts), *texts, columns)
 
 
 def _state(spec: ScanSpec) -> dict[str, str]:
@@ -61,8 +84,13 @@ def _state(spec: ScanSpec) -> dict[str, str]:
 
 def _page(title: str, facts: dict[str, str], spec: ScanSpec) -> str:
     try:
-        facts, fields = facts | _state(spec), spec.output.fields
+        facts, columns = facts | _state(spec), _columns(spec)
     except LakescanError as error:  # a cell that shows a table should not end in a traceback
         return section(title, preformatted(str(error)))
-    columns = [(f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields]
-    return section(title, facts_table(facts), grid(("column", "type", "", "comment"), columns))
+    return section(title, facts_table(facts), columns)
+
+
+def _columns(spec: ScanSpec) -> str:
+    fields = spec.output.fields
+    rows = [(f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields]
+    return grid(("column", "type", "", "comment"), rows)

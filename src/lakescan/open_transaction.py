@@ -8,6 +8,7 @@ from typing import Any, Self, Unpack
 from lakescan.catalogs.identifiers import within
 from lakescan.catalogs.registry import connection, lend, withdraw
 from lakescan.errors import InvalidOption
+from lakescan.notebook import transaction_as_html
 from lakescan.open_table import Table
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
@@ -46,7 +47,17 @@ class Transaction:
 
     def __repr__(self) -> str:
         changed = ", ".join(each.name for each in self._tables.changed) or "nothing"
-        return f"Transaction({self._of!r}, {self._ended.removeprefix('been ') or 'open'}, changes {changed})"
+        return f"Transaction({self._of!r}, {self._state}, changes {changed})"
+
+    def _repr_html_(self) -> str:
+        """The transaction as notebooks show it: its state, and what it changes."""
+        facts = {"state": self._state} if self._ended else {"state": self._state, "name in SQL": self._name}
+        changed = {each.name: each.operations for each in self._tables.changed}
+        return transaction_as_html(self._of, facts, changed)
+
+    @property
+    def _state(self) -> str:
+        return self._ended.removeprefix("been ") or "open"
 
     @property
     def name(self) -> str:

@@ -150,10 +150,14 @@ def _not_a_table(location: str, storage: Storage) -> NotATable:
         hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(location)
         return NotATable(f"{location} does not exist{hint}")
     markers = " nor ".join(each.marker for each in FORMATS.values())
-    return NotATable(f"{location} is not a table: it has neither {markers}")
+    return NotATable(
+        f"{location} is not a table: it has neither {markers}. Give the table's own folder, not a file or folder in it"
+    )
 
 
 def _catalog_hint(location: str) -> str:
     """What to say where a path looks like the name of a table in a catalog that is not known."""
     parts = parts_of(location) or ()
+    if len(parts) == 2:
+        return "; as a table's name, it needs a catalog: catalog.namespace.table, see lakescan.catalog"
     return f"; as a table's name, no catalog {parts[0]!r} is known: see lakescan.catalog" if len(parts) > 2 else ""

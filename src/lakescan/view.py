@@ -14,7 +14,7 @@ from lakescan.catalogs.view_store import StoredView
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.view.changes import COMMENT, DIALECT, QUERY_COLUMNS
 from lakescan.iceberg.view.metadata import ViewMetadata, ViewVersionNode
-from lakescan.notebook import view_as_html
+from lakescan.notebook import view_as_html, view_version_as_html
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,6 +39,15 @@ class ViewVersion:
     default_catalog: str
     default_namespace: tuple[str, ...]
     schema: pa.Schema
+
+    def _repr_html_(self) -> str:
+        """The version as notebooks show it: when it was made, its queries and its columns."""
+        facts = {
+            "created": f"{self.created:%Y-%m-%d %H:%M:%S} UTC",
+            "default catalog": self.default_catalog,
+            "default namespace": ".".join(self.default_namespace),
+        }
+        return view_version_as_html(self.version_id, facts, self.queries, self.schema)
 
 
 class View:

@@ -72,8 +72,8 @@ def location_of(table: str | os.PathLike[str] | Identifier) -> str:
     """A table's path or identifier as text; raises `InvalidOption` for a value that is neither."""
     if isinstance(table, Identifier):
         return str(table)
-    if isinstance(table, str | os.PathLike):
-        return os.fsdecode(table)
+    if isinstance(table, str | os.PathLike) and (text := os.fsdecode(table)):
+        return text
     raise InvalidOption(
         f"{table!r} does not name a table: give a path, a URI or an identifier (catalog.namespace.table) as text"
     )

@@ -225,15 +225,15 @@ def _is_other(identifier: Identifier, other: str) -> NoSuchTable:
     )
 
 
-def _names_in_namespace(identifier: Identifier) -> list[str]:
-    """The names of all tables in the table's namespace; none if the namespace does not exist."""
+def _names_in_namespace(identifier: Identifier) -> list[str] | None:
+    """The names of all tables in the table's namespace; None if the namespace does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     catalog = connection(identifier.catalog)
     try:
         tables = [name[-1] for name in catalog.list_tables(identifier.namespace)]
     except NoSuchNamespaceError:
-        return []
+        return None
     return tables + DeltaNames(catalog).names(identifier.namespace)
 
 
@@ -279,9 +279,20 @@ def _no_table(identifier: Identifier) -> NoSuchTable:
     if (other := DeltaNames(connection(identifier.catalog)).other(identifier.within)) is not None:
         return _is_other(identifier, other)
     known = _names_in_namespace(identifier)
-    return NoSuchTable(
-        f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}.{nearest(identifier.name, known)}"
-    )
+    where = f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}."
+    if known is None:
+        namespace = ".".join(identifier.namespace)
+        return NoSuchTable(f"{where} It has no namespace {namespace!r}.{_namespace_hint(identifier)}")
+    return NoSuchTable(f"{where}{nearest(identifier.name, known)}")
+
+
+def _namespace_hint(identifier: Identifier) -> str:
+    """The nearest namespace of the same parent; nothing if the catalog does not list them."""
+    try:
+        names = [".".join(each) for each in connection(identifier.catalog).list_namespaces(identifier.namespace[:-1])]
+    except Exception:  # of the catalog's client: the hint is not worth an error
+        return ""
+    return nearest(".".join(identifier.namespace), names)
 
 
 @contextmanager

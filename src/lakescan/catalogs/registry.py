@@ -191,7 +191,8 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
     except (ValueError, NotInstalledError) as error:
         if (why := unreadable(error)) is not None:
             raise _unread(name, why) from error
-        raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
+        types = f". The types are {', '.join(_types())}" if "CatalogType" in str(error) else ""
+        raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}{types}") from error
     except LakescanError:
         raise
     except Exception as error:
@@ -237,6 +238,13 @@ def _takes_keys(catalog: Catalog) -> bool:
         return RestSession(catalog).server.takes_keys
     except Exception:  # the request that asks will tell what is wrong
         return False
+
+
+def _types() -> list[str]:
+    """What `type` of a catalog may be."""
+    from pyiceberg.catalog import CatalogType
+
+    return sorted([*(each.value for each in CatalogType), "unity"])
 
 
 def _of_unity(name: str, properties: Mapping[str, str]) -> Any:

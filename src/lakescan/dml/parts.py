@@ -21,6 +21,7 @@ from lakescan.grammar.text import tokens, underlined_at
 
 _PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")
 _COLUMNS = re.compile(r" There are: ([^\n]*)\.(?=\Z| Did you| \(line)")
+_QUALIFIED = re.compile(r"^there is no column '([^\n'.]+)\.[^\n']*'\.")
 _UNSTABLE = frozenset(
     ("rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id")
 )
@@ -196,11 +197,21 @@ def in_own_words(statement: Delete | Update | Merge, query: str, columns: Sequen
             ) from error
         there = "" if isinstance(statement, Merge) else f" There are: {', '.join(columns)}."
         message = _COLUMNS.sub(lambda _: there, message)
+        if isinstance(statement, Merge):
+            message = _QUALIFIED.sub(lambda absent: f"{absent[0]}{_sides(statement, absent[1])}", message)
         if found := _PLACE.search(message):
             message = message[: found.start()] + _own_place(statement, query, found)
         if message == str(error):
             raise
         raise type(error)(message) from error
+
+
+def _sides(statement: Merge, qualifier: str) -> str:
+    """What the rows of a MERGE are called, for a name before a column that is neither side's."""
+    target, source = statement.target.qualifier, statement.source_alias
+    if qualifier.lower() in (target.lower(), (source or "").lower()):
+        return ""
+    return f" The table is {quoted(target)} here{f', the source {quoted(source)}' if source else ''}."
 
 
 def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[str]) -> str:

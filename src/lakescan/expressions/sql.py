@@ -81,15 +81,28 @@ def parse_column_tests(text: str) -> Predicate:
     try:
         tree = sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
-        # With no token that is wrong, the parser names its own class of what was expected.
-        why = "it is empty or not complete" if "<class" in str(error) else str(error)
-        raise InvalidFilter(f"cannot parse the filter {text!r}: {why}") from error
+        raise InvalidFilter(f"cannot parse the filter {text!r}: {_why(error, text)}") from error
     except RecursionError:
         raise _too_deep(text) from None
     try:
         return _predicate(tree, text)
     except RecursionError:
         raise _too_deep(text) from None
+
+
+def _why(error: Any, text: str) -> str:
+    """What is wrong with a filter's text. The parser names its own classes of what it expected; the place says more."""
+    if not text.strip():
+        return "it is empty"
+    found = (getattr(error, "errors", None) or [{}])[0]
+    word, said = found.get("highlight"), str(found.get("description"))
+    if not word:
+        return str(error)
+    if said.startswith("Required"):
+        return f"something is missing at {word!r}, character {text.rfind(word) + 1}"
+    if said.startswith("Expecting"):
+        return f"{said.lower()} after {word!r}"
+    return f"{word!r} is not expected after {found.get('start_context', '').strip()!r}"
 
 
 def _too_deep(text: str) -> InvalidFilter:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.html import facts_table, section
 from lakescan.planning.file_table import FileTable
 
 F = TypeVar("F", FileTable, pa.Table)
@@ -100,6 +101,10 @@ class Backlog:
     files: int
     rows: int
     bytes: int
+
+    def _repr_html_(self) -> str:
+        """The totals as notebooks show them."""
+        return section("Backlog", facts_table({name: f"{value:,}" for name, value in vars(self).items()}))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ import pyarrow as pa
 from lakescan.aggregates import known_by_metadata
 from lakescan.changes import Changes
 from lakescan.common import types as t
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.open_table import Table
 from lakescan.query.catalog_views import with_catalog_views
@@ -36,6 +37,7 @@ from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 
 PREFIX = "lakescan_table_"
+_ABSENT = re.compile(r"^(there is no column '(?:[^\n]*\.)?([^\n.]*)'\.) There are: [^\n]*?\.(?=\Z| \(line)")
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,18 @@ class Analyzed:
             columns = [(field.name, of_arrow(field.type)) for field in rows.schema]
             return Given(name, columns, frozenset({(name.lower(),)}))
 
-        return translated(self.text, given, self.values)
+        try:
+            return translated(self.text, given, self.values)
+        except InvalidStatement as error:
+            raise InvalidStatement(_ABSENT.sub(self._with_hint, str(error))) from error
+
+    def _with_hint(self, absent: re.Match[str]) -> str:
+        """That a column is not there, with the columns of the tables: those that are not read may be meant, too."""
+        schemas = [named.schema for named in self.named.values() if named.schema is not None]
+        names = [field.name for schema in schemas for field in schema.fields]
+        if not names:
+            return absent[0]
+        return absent[1] + (nearest(absent[2], names) or f" There are: {', '.join(names[:20])}.")
 
     def _columns(self, each: Occurrence) -> list[tuple[str, t.Type]]:
         found = self._of(each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from keyword import iskeyword
 from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier
@@ -282,6 +283,10 @@ class Tables:
         candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in known())]
         hint = nearest(name, candidates) or (
             " Tables are named catalog.namespace.table (see lakescan.catalog), iceberg.`path` or delta.`path`; short "
-            "names need USE."
+            f"names need USE. Give rows of your own by name: lakescan.sql(text, {_keyword(each.names[-1])}=rows)."
         )
         return NoSuchTable(f"there is no table {name!r}.{hint}{underlined_at(self.text, each.start, each.end)}")
+
+
+def _keyword(name: str) -> str:
+    return name if name.isidentifier() and not iskeyword(name) else "name"

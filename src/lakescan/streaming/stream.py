@@ -27,6 +27,7 @@ from lakescan.formats.table_format import (
     Start,
     TableFormat,
 )
+from lakescan.notebook import stream_as_html
 from lakescan.options.streaming import Policy, limits_from, reads_changes, start_from, without_stream_options
 from lakescan.planning.report import ScanMetrics
 from lakescan.scan import Scan
@@ -296,6 +297,19 @@ class BatchStream:
         self._at = stream.initial_offset() if start is None else stream.decode(start)
         self._closed = threading.Event()
         self._batches = self._read()
+
+    def __repr__(self) -> str:
+        return f"BatchStream({self._stream.scan.location!r}, {self._state}, at {self.offset})"
+
+    def _repr_html_(self) -> str:
+        """The stream as notebooks show it: what it reads, and its offset. It reads nothing for that."""
+        return stream_as_html(self._stream.scan, self._state, self.offset)
+
+    @property
+    def _state(self) -> str:
+        if self._closed.is_set():
+            return "closed"
+        return "waits for new commits" if self._wait else "ends with the newest commit"
 
     @property
     def offset(self) -> dict[str, Any]:

@@ -55,6 +55,13 @@ class Step:
         return {each.snapshot_id for each in added if each is not None}
 
     @property
+    def operation(self) -> str:
+        """What it does: the operation of its snapshot, else `alter`."""
+        added = [snapshot for each in self.updates if (snapshot := getattr(each, "snapshot", None)) is not None]
+        summary = added[-1].summary if added else None
+        return "alter" if summary is None else str(summary.operation.value)
+
+    @property
     def changes_rows_alone(self) -> bool:
         """Whether it leaves columns, partitions and properties as they are."""
         return all(type(each).__name__ in _ROWS for each in self.updates)
@@ -113,6 +120,11 @@ class CollectedTable:
     def retries(self) -> RetryPolicy:
         """How often it lets its commits be repeated."""
         return _parsed(self.base).table_properties.retry_policy(COMMITS)
+
+    @property
+    def operations(self) -> list[str]:
+        """What its commits do, in order."""
+        return [each.operation for each in self.steps]
 
     @property
     def updates(self) -> list[Any]:

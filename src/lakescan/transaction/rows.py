@@ -16,6 +16,12 @@ from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, r
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
+# How Python's own collections become rows.
+_AS_ARROW = {
+    dict: ". Of a dict of columns, pyarrow.table(data) makes them",
+    list: ". Of a list of dicts, pyarrow.Table.from_pylist(data) makes them",
+}
+
 
 class Rows(Protocol):
     """Rows to write, and the engine that writes them."""
@@ -84,6 +90,7 @@ def rows_of(data: Any) -> Rows:
         return ArrowRows(reader.schema, read(reader))
     raise InvalidOption(
         f"{type(data).__name__} holds no rows to save: pass Arrow, pandas, Polars, DuckDB or a Spark data frame"
+        f"{_AS_ARROW.get(type(data), '')}"
     )
 
 

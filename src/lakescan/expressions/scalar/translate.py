@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.errors import InvalidFilter
 from lakescan.expressions.scalar import arithmetic, collections, conditions, lists, text_functions, time_functions
 from lakescan.expressions.scalar.casts import cast, tried
 from lakescan.expressions.scalar.collections import list_of
@@ -97,6 +98,11 @@ class Translator:
         name = type(node).__name__
         if name in ("Column", "Dot"):
             return
+        if name == "Alias":
+            raise InvalidFilter(
+                f"{node.this.sql(dialect='spark')} and {node.alias} stand side by side: join them by an operator, or "
+                "write a text in single quotes, 'like this'"
+            )
         given = {key for key, value in node.args.items() if value not in (None, False, [])}
         if given - _OPERANDS - _ARGUMENTS.get(name, set()):
             raise unsupported(f"{node.sql(dialect='spark')!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -10,10 +12,13 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter, InvalidStatement, UnsupportedFeature
+from lakescan.expressions.scalar.functions import FUNCTIONS
 from lakescan.expressions.scalar.parse import parse_query
 from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.expressions.scalar.typed import Typed, literal, unsupported
+from lakescan.query.dialect.aggregates import AGGREGATES
 from lakescan.query.dialect.queries import Given, Queries
+from lakescan.query.dialect.windows import WINDOW_FUNCTIONS
 
 _ADVICE = (
     "It is not evaluated here, or might have another result than in Spark. Run the statement with lakescan.spark.sql."
@@ -47,12 +52,20 @@ def translated(
         sql, outputs = queries.query(parse_query(text), None, is_final=True)
     except UnsupportedFeature as error:
         feature = error.feature.removesuffix(" in an SQL expression")
-        raise UnsupportedFeature(f"{feature} in SQL that runs in this process", _ADVICE) from error
+        raise UnsupportedFeature(f"{feature} in SQL that runs in this process", _spelling(feature) + _ADVICE) from error
     except InvalidFilter as error:
         raise InvalidStatement(str(error)) from error
     except RecursionError:
         raise UnsupportedFeature("a statement of this depth in SQL that runs in this process", _DEEP) from None
     return Translated(sql, [(each.name, each.value.type) for each in outputs], queries.computes_times)
+
+
+def _spelling(feature: str) -> str:
+    """Which function was meant, where the name of one that is not known is nearly that of another."""
+    called = re.fullmatch(r"the function (\w+)\(\)", feature)
+    known = {*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS}
+    alike = difflib.get_close_matches(called[1].lower(), sorted(known), n=1, cutoff=0.85) if called else []
+    return f"Did you mean {alike[0]}()? " if alike else ""
 
 
 def parameter(value: Any) -> Typed:
