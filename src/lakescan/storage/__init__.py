@@ -250,6 +250,8 @@ class Storage:
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
         properties = {**self.io_properties, **more}
+        if scheme in ("abfs", "gcs", "hdfs"):  # see catalogs/file_io.py
+            return _filesystem(scheme, authority, StorageOptions.of(properties, ignore_unknown=True))
         if scheme == "s3":
             check_not_signed_remotely(properties)
         from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -258,6 +260,8 @@ class Storage:
 
     def _check_account(self, authority: str) -> None:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
+        if "@" not in authority:  # a container of the account that the settings name
+            return
         settings, account = self.settings, account_of(authority)
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
