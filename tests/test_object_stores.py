@@ -14,12 +14,15 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.common.retries import RetryPolicy
+from lakescan.delta.commit import put
 from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import put_if_absent
 from tests.support.azure import ACCOUNT, KEY, azure_server
-from tests.support.google import PAGE, google_server
+from tests.support.google import LOST, OBEYED, PAGE, RACED, REFUSED, armed, google_server
 from tests.support.store_life import ids, lived, made
 
+FAULTS = (REFUSED, OBEYED, LOST, RACED)
 Store = tuple[str, dict[str, Any], dict[str, str]]  # a root, options of lakescan, options of delta-rs
 
 
@@ -82,6 +85,38 @@ def test_a_table_lives_there(store: Store, format: str, tmp_path: Path) -> None:
         return sorted(connection("stored").load_table("db.t").scan().to_arrow()["id"].to_pylist())
 
     lived(now, Storage(options), folder, by_another_engine)
+
+
+CASES = [("delta", OBEYED), ("delta", LOST), ("delta", RACED), ("delta", REFUSED), ("iceberg", LOST)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("format", "fault"), CASES)
+def test_a_fault_of_any_request_neither_loses_nor_doubles_rows(
+    google: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, fault: str
+) -> None:
+    root, options, _ = google
+    address, number, has_met = options["gcs.service.host"], 0, True
+    monkeypatch.setattr(put, "PUTS", RetryPolicy(attempts=3, first=0))
+    while has_met:
+        (folder := tmp_path / str(number)).mkdir()
+        now = made(format, f"{root}/{format} {FAULTS.index(fault)}", options, folder)
+        opened = now()
+        armed(address, fault, number)
+        try:
+            opened.append(pa.table({"id": [1], "part": ["a"]}))
+            known: bool | None = True
+        except lakescan.CommitStateUnknown:
+            known = None
+        except lakescan.LakescanError:
+            known = False
+        has_met = armed(address)
+        count = now().scan().count()
+        assert known in (None, bool(count))
+        now().append(pa.table({"id": [2], "part": ["a"]}))
+        assert ids(now()) == [1, 2][1 - count :]
+        number += 1
+    assert number > 1
 
 
 def test_files_are_listed_page_by_page(google: Store) -> None:

@@ -2,116 +2,69 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from tests.support.google_objects import Blob, GoogleStorage, Refused
+
+REFUSED = "503"
+OBEYED = "obeyed, then 503"
+LOST = "obeyed, then the connection breaks"
+RACED = "obeyed, then 412"
+_ROOT = Path(__file__).parents[2]
 PAGE = 1000  # names of a listing at most, as Google's
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-_CHUNK = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
 
 
 @dataclass
-class Blob:
-    """An object."""
+class Faults:
+    """Which of the requests that change something goes wrong, and how."""
 
-    data: bytes
-    generation: int
-    metadata: dict[str, Any] = field(default_factory=dict)
-    modified: datetime = field(default_factory=lambda: datetime.now(UTC))
+    fault: str = ""
+    at: int = -1
+    count: int = 0
 
-
-class Refused(Exception):
-    """A request that is refused, with a status."""
-
-    def __init__(self, status: int) -> None:
-        self.status = status
-
-
-class GoogleStorage:
-    """Buckets with their objects."""
-
-    def __init__(self, *buckets: str) -> None:
-        self.buckets: dict[str, dict[str, Blob]] = {each: {} for each in buckets}
-        self._lock, self._numbers = threading.Lock(), count(1)
-        self._uploads: dict[str, tuple[str, str, dict[str, Any], dict[str, str], bytearray]] = {}
-        self._parts: dict[str, dict[int, bytes]] = {}
-
-    def blob(self, bucket: str, key: str) -> Blob:
-        try:
-            return self.buckets[bucket][key]
-        except KeyError:
-            raise Refused(404) from None
-
-    def put(self, bucket: str, key: str, data: bytes, match: str | None, metadata: dict[str, Any]) -> Blob:
-        """Make an object, if its generation is the one to `match` (0: there is none)."""
-        with self._lock:
-            if bucket not in self.buckets:
-                raise Refused(404)
-            known = self.buckets[bucket].get(key)
-            if match is not None and int(match) != (0 if known is None else known.generation):
-                raise Refused(412)
-            self.buckets[bucket][key] = made = Blob(data, next(self._numbers), metadata)
-            return made
-
-    def delete(self, bucket: str, key: str) -> None:
-        with self._lock:
-            self.blob(bucket, key)
-            del self.buckets[bucket][key]
-
-    def listed(self, bucket: str, query: dict[str, str], after: str, most: int) -> tuple[list[str], list[str], str]:
-        """Names and prefixes of a page, and the last one of them if there are more."""
-        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-        if bucket not in self.buckets:
-            raise Refused(404)
-        entries = set()
-        for key in list(self.buckets[bucket]):
-            if key.startswith(prefix):
-                head, mark, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
-                entries.add((prefix + head + mark, True) if mark else (key, False))
-        page = sorted(each for each in entries if each[0] > after)
-        some, more = page[:most], len(page) > most
-        keys = [name for name, is_prefix in some if not is_prefix]
-        if query.get("includeTrailingDelimiter") == "true":  # markers of folders
-            keys += [name for name, is_prefix in some if is_prefix and name in self.buckets[bucket]]
-        return keys, [name for name, is_prefix in some if is_prefix], some[-1][0] if more else ""
-
-    def begun(self, bucket: str, key: str, metadata: dict[str, Any], query: dict[str, str]) -> str:
-        number = str(next(self._numbers))
-        self._uploads[number] = (bucket, key, metadata, query, bytearray())
-        return number
-
-    def continued(self, number: str, body: bytes, chunk: str | None) -> tuple[str, str, Blob | None, int]:
-        """Take a part of a resumable upload; the object once it is whole, and how many bytes there are."""
-        bucket, key, metadata, query, data = self._uploads[number]
-        start, size = _CHUNK.fullmatch(chunk).groups() if chunk else ("0", str(len(body)))  # type: ignore[union-attr]
-        if start is not None:
-            data[int(start) :] = body
-        if size == "*" or len(data) < int(size):
-            return bucket, key, None, len(data)
-        known = self.buckets[bucket].get(key)
-        if known is None or known.metadata.get("upload") != number:  # else the answer was lost, and it is asked for
-            known = self.put(bucket, key, bytes(data), query.get("ifGenerationMatch"), {**metadata, "upload": number})
-        return bucket, key, known, len(data)
+    def next(self, handler: BaseHTTPRequestHandler) -> str:
+        """The fault of this request."""
+        is_conditional = "x-goog-if-generation-match" in handler.headers
+        if handler.command in ("GET", "HEAD") or (self.fault == RACED and not is_conditional):
+            return ""
+        number, self.count = self.count, self.count + 1
+        return self.fault if number == self.at else ""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     storage: GoogleStorage
+    faults: Faults
+    fault = ""
 
     def handle_any(self) -> None:
+        if self.path == "/faults":
+            told = self._body()
+            self._answer(200, json.dumps({"met": self.faults.count > self.faults.at >= 0}))
+            self.faults.__init__(**json.loads(told or b"{}"))  # type: ignore[misc]
+            return
+        self.fault = self.faults.next(self)
+        if self.fault == REFUSED:
+            self._body()
+            self._answer(503)
+        else:
+            self._handle()
+
+    def _handle(self) -> None:
         address = urlsplit(self.path)
         query = dict(parse_qsl(address.query, keep_blank_values=True))
         body = self._body()
@@ -267,6 +220,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, content: bytes | str = b"", headers: dict[str, str] | None = None) -> None:
         data = content.encode() if isinstance(content, str) else content
+        if self.fault == LOST:
+            self.close_connection = True
+            return
+        if self.fault:
+            status, data, headers = (412 if self.fault == RACED else 503), b"", {}
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -281,17 +239,24 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _serve(buckets: list[str]) -> None:
-    handler = type("Handler", (_Handler,), {"storage": GoogleStorage(*buckets)})
+    handler = type("Handler", (_Handler,), {"storage": GoogleStorage(*buckets), "faults": Faults()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever()
 
 
+def armed(address: str, fault: str = "", at: int = -1) -> bool:
+    """Let a request of a server go wrong from now on, and no other; whether the one before has."""
+    with closing(http.client.HTTPConnection(address.rpartition("/")[2])) as connection:
+        connection.request("POST", "/faults", json.dumps({"fault": fault, "at": at}))
+        return bool(json.loads(connection.getresponse().read())["met"])
+
+
 @contextmanager
 def google_server(*buckets: str) -> Iterator[str]:
     """A server with buckets; its endpoint. It is a process: a read by Arrow keeps other threads from answering."""
-    process = subprocess.Popen([sys.executable, __file__, *buckets], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-m", __name__, *buckets], stdout=subprocess.PIPE, text=True, cwd=_ROOT)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()

@@ -39,7 +39,7 @@ def lived(now: Callable[[], lakescan.Table], storage: Storage, folder: str, read
     """Live; `folder` is the table's folder, `read` reads the ids by another engine."""
     named = pa.table({"id": range(len(NAMES)), "part": NAMES})
     now().append(named)
-    first = {"version": now().version} if now().format == "delta" else {"snapshot_id": now().snapshot_id}
+    first = now().version if now().format == "delta" else now().snapshot_id
 
     def write(writer: int) -> None:
         for n in range(EACH):
@@ -67,7 +67,7 @@ def lived(now: Callable[[], lakescan.Table], storage: Storage, folder: str, read
     now().compact()
     assert ids(now()) == read() == own + theirs
     check_orphans(now(), storage, folder)
-    back = now().scan().as_of(**first)
+    back = now().scan().as_of(version=first)
     assert sorted(back.to_arrow()["id"].to_pylist()) == list(range(len(NAMES)))
 
 

@@ -262,7 +262,7 @@ class Storage:
         """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
         if "@" not in authority:  # a container of the account that the settings name
             return
-        settings, account = self.settings, account_of(authority)
+        settings, account = self.settings, account_of(authority, self.settings)
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
         if settings.has_azure_credentials and account != self.azure_account.lower():

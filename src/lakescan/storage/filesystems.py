@@ -26,7 +26,7 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         case "gcs":
             return pafs.GcsFileSystem(**options.gcs())
         case "abfs":
-            return pafs.AzureFileSystem(**options.abfs(account_of(authority)))
+            return pafs.AzureFileSystem(**options.abfs(account_of(authority, options)))
         case "hdfs":
             return hdfs.connected(authority, options)
     raise InvalidOption(
@@ -46,6 +46,17 @@ def _s3(arguments: dict[str, Any]) -> pafs.FileSystem:
             pa.set_io_thread_count(before)
 
 
-def account_of(authority: str) -> str:
-    """The Azure account in an authority `container@account.host`."""
-    return authority.rpartition("@")[2].partition(".")[0].lower()
+def account_of(authority: str, options: StorageOptions) -> str:
+    """The Azure account in an authority `container@account.host`; that of the options in one without an account.
+
+    Raises `InvalidOption` if neither has any.
+    """
+    _, at, host = authority.rpartition("@")
+    if at:
+        return host.partition(".")[0].lower()
+    if options.azure_account is None:
+        raise InvalidOption(
+            f"abfss://{authority} names no account: write abfss://{authority}@ACCOUNT.dfs.core.windows.net/..., or set "
+            "adls.account-name"
+        )
+    return options.azure_account.lower()

@@ -123,7 +123,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         config.setdefault("google_bearer_token", "anonymous")  # else obstore asks Google's metadata service for one
         config.pop("google_skip_signature", None)
     if scheme == "abfs" and endpoint is not None:
-        if (address := options.azure_endpoint(account_of(authority))) is None:
+        if (address := options.azure_endpoint(account_of(authority, options))) is None:
             raise UnsupportedFeature(
                 f"committing to {location} at the endpoint {endpoint}",
                 "Conditional puts are sent to the account's blobs: set adls.blob-storage-authority, too.",

@@ -133,14 +133,17 @@ def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Map
     host = authority.rpartition("@")[2].lower()
     if not _AZURE_HOST.match(host):
         return "the account is not on Azure's public cloud"
-    if settings.azure_account is not None and settings.azure_account.lower() != account_of(authority):
+    if settings.azure_account is not None and settings.azure_account.lower() != account_of(authority, settings):
         return "the storage options are for another Azure account"
     host = host.replace(".blob.", ".dfs.", 1)
 
     def of(name: str) -> str | None:
         return hadoop.get(f"{name}.{host}") or hadoop.get(name)
 
-    own, kind = settings.abfs(account_of(authority)), (of("fs.azure.account.auth.type") or "SharedKey").lower()
+    own, kind = (
+        settings.abfs(account_of(authority, settings)),
+        (of("fs.azure.account.auth.type") or "SharedKey").lower(),
+    )
     for option, expected, name in (
         ("account_key", "sharedkey", "fs.azure.account.key"),
         ("sas_token", "sas", "fs.azure.sas.fixed.token"),
