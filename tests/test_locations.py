@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.storage import Storage
-from lakescan.storage.locations import Places, is_normal, normal, normalize, without_root
+from lakescan.storage.locations import Places, is_normal, may_overlap, normal, normalize, path_of, without_root
 
 SPELLINGS = {
     "s3://b/t/f": ["s3a://b/t/f", "s3n://b/t/f", "S3://b/t/f", "s3://b//t/f", "s3://b/t/./f", "s3a://b/t/f/"],
@@ -99,3 +99,42 @@ def test_in_one_family_other_names_are_other_places(left: list[str], right: list
     if places.family(first) is not None and places.family(first) == places.family(second):
         where = places.of(pa.concat_arrays([first, second])).to_pylist()
         assert len(set(where)) == len({*left, *right})
+
+
+CLUSTER = ["hdfs://lake", "hdfs://one:8020", "HDFS://10.0.0.1:9000", "hdfs://", ""]  # names of one and the same
+ROOTS = {
+    "hdfs": CLUSTER,
+    "s3": ["s3://b", "s3a://b", "s3n://b"],
+    "gs": ["gs://b", "gcs://b"],
+    "file": ["", "file:", "file://", "file://localhost"],
+    "abfs": [f"{s}://c@a.{h}.core.windows.net" for s, h in (("abfss", "dfs"), ("abfs", "dfs"), ("wasbs", "blob"))]
+    + ["abfss://c", "abfss://c@a.z1.dfs.storage.azure.net"],
+}
+
+
+@given(st.data(), st.sampled_from(sorted(ROOTS)), st.lists(names, max_size=3), st.lists(names, max_size=2))
+def test_what_may_be_one_folder_in_any_spelling_overlaps(
+    data: st.DataObject, store: str, parts: list[str], more: list[str]
+) -> None:
+    """Whoever looks for other tables around a folder, or above it, has to find them by each name of their store."""
+    one, other = (data.draw(st.sampled_from(ROOTS[store])) for _ in range(2))
+    folder = "/" + "/".join(parts)
+    inner = f"{folder}/" + "/".join(each for each in more if each != "..")
+    assert may_overlap(one + folder, other + inner)
+    assert may_overlap(other + inner, one + folder)
+    assert path_of(one + folder) == path_of(other + folder)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://b/t", "s3://c/t"),
+        ("s3://b/t", "gs://b/t"),
+        ("s3://b/t", "/t"),
+        ("hdfs://lake/t", "hdfs://lake/t2"),
+        ("hdfs://lake/t", "s3://lake/t"),
+        ("abfss://c@a.dfs.core.windows.net/t", "abfss://d@a.dfs.core.windows.net/t"),
+    ],
+)
+def test_what_is_apart_does_not_overlap(one: str, other: str) -> None:
+    assert not may_overlap(one, other)

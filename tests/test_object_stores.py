@@ -1,72 +1,140 @@
-"""Google's and Azure's storage, by emulators: no commit replaces another one there; Delta tables live in Azure's."""
+"""Google's storage and Azure's: no commit replaces another one there, and tables of both formats live in them.
+
+Google's is a server of the tests'; Azure's is Azurite (`scripts/stores.sh`), without which its tests are skipped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.common.retries import RetryPolicy
+from lakescan.delta.commit import put
 from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import put_if_absent
 from tests.support.azure import ACCOUNT, KEY, azure_server
-from tests.support.google import google_server
+from tests.support.google import LOST, OBEYED, PAGE, RACED, REFUSED, armed, google_server
+from tests.support.store_life import ids, lived, made
 
-ROWS = pa.table({"id": [1, 2, 3], "part": ["a", "b", "c d"]})
-Store = tuple[str, dict[str, str]]
+FAULTS = (REFUSED, OBEYED, LOST, RACED)
+Store = tuple[str, dict[str, Any], dict[str, str]]  # a root, options of lakescan, options of delta-rs
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    """The location of a container of Azure's, and the options to reach it."""
+def azure() -> Iterator[Store]:
+    """A container of Azure's."""
     with azure_server("lake") as authority:
         hosts = {f"adls.{kind}-storage-authority": authority for kind in ("blob", "dfs")}
         schemes = {f"adls.{kind}-storage-scheme": "http" for kind in ("blob", "dfs")}
-        root = f"abfss://lake@{ACCOUNT}.dfs.core.windows.net"
-        yield root, {"adls.account-name": ACCOUNT, "adls.account-key": KEY, **hosts, **schemes}
+        options = {"adls.account-name": ACCOUNT, "adls.account-key": KEY, **hosts, **schemes}
+        theirs = {"azure_storage_account_name": ACCOUNT, "azure_storage_account_key": KEY, "allow_http": "true"}
+        theirs["azure_storage_endpoint"] = f"http://{authority}/{ACCOUNT}"
+        yield f"abfss://lake@{ACCOUNT}.dfs.core.windows.net", options, theirs
 
 
-def creates_once(storage: Storage, folder: str) -> None:
+@pytest.fixture(scope="module")
+def google() -> Iterator[Store]:
+    """A bucket of Google's."""
+    with google_server("lake") as address:
+        theirs = {"google_base_url": address, "google_skip_signature": "true", "allow_http": "true"}
+        yield "gs://lake", {"gcs.service.host": address, "gcs.oauth2.token": "some-token"}, theirs
+
+
+@pytest.fixture(params=["azure", "google"])
+def store(request: pytest.FixtureRequest) -> Store:
+    found: Store = request.getfixturevalue(request.param)
+    return found
+
+
+def test_a_file_is_created_once(store: Store) -> None:
+    storage, folder = Storage(store[1]), f"{store[0]}/once"
     assert put_if_absent(storage, f"{folder}/f", b"first") is True
     assert put_if_absent(storage, f"{folder}/f", b"second") is False
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda n: put_if_absent(storage, f"{folder}/raced", b"%d" % n), range(16)))
     assert done.count(True) == 1
-
-
-def test_a_file_is_created_once_in_google() -> None:
-    """Tables are not tried there: Arrow waits for ever for the answer to a read through the server of the tests."""
-    with google_server("lake") as address:
-        options = {"gcs.service.host": f"http://{address}", "gcs.oauth2.token": "some-token"}
-        creates_once(Storage(options), "gs://lake/once")
-
-
-def test_a_file_is_created_once_in_azure(store: Store) -> None:
-    storage, folder = Storage(store[1]), f"{store[0]}/once"
-    creates_once(storage, folder)
     assert storage.read(f"{folder}/f") == b"first"
+    assert storage.read(f"{folder}/raced") == b"%d" % done.index(True)
     assert sorted(each.name for each in storage.walk(folder)) == ["f", "raced"]
 
 
-def ids(path: str, options: dict[str, str], **more: Any) -> list[int]:
-    return sorted(lakescan.table(path, storage_options=options, **more).scan().to_arrow()["id"].to_pylist())
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_table_lives_there(store: Store, format: str, tmp_path: Path) -> None:
+    root, options, theirs = store
+    now = made(format, root, options, tmp_path)
+    folder = now().folder
+
+    def by_another_engine() -> list[int]:
+        if format == "iceberg":
+            return by_pyiceberg()
+        from deltalake import DeltaTable
+
+        found: list[int] = DeltaTable(folder, storage_options=theirs).to_pyarrow_table()["id"].to_pylist()
+        return sorted(found)
+
+    def by_pyiceberg() -> list[int]:
+        from lakescan.catalogs.registry import connection
+
+        return sorted(connection("stored").load_table("db.t").scan().to_arrow()["id"].to_pylist())
+
+    lived(now, Storage(options), folder, by_another_engine)
 
 
-def test_a_delta_table_lives_there(store: Store) -> None:
-    path, options = f"{store[0]}/delta", store[1]
-    lakescan.save(ROWS, path, format="delta", partition_by=["part"], storage_options=options)
+CASES = [("delta", OBEYED), ("delta", LOST), ("delta", RACED), ("delta", REFUSED), ("iceberg", LOST)]
 
-    def append(number: int) -> None:
-        lakescan.table(path, storage_options=options).append(pa.table({"id": [number], "part": ["n"]}))
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(append, range(10, 18)))
-    assert ids(path, options) == [1, 2, 3, *range(10, 18)]
-    table = lakescan.table(path, storage_options=options)
-    table.overwrite(pa.table({"id": [9], "part": ["a"]}), where="part = 'a' OR part = 'n'")
-    lakescan.table(path, storage_options=options).delete(where="id = 2")
-    assert ids(path, options) == [3, 9]
-    assert ids(path, options, version_as_of=0) == [1, 2, 3]
+@pytest.mark.slow
+@pytest.mark.parametrize(("format", "fault"), CASES)
+def test_a_fault_of_any_request_neither_loses_nor_doubles_rows(
+    google: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, fault: str
+) -> None:
+    root, options, _ = google
+    address, number, has_met = options["gcs.service.host"], 0, True
+    monkeypatch.setattr(put, "PUTS", RetryPolicy(attempts=3, first=0))
+    while has_met:
+        (folder := tmp_path / str(number)).mkdir()
+        now = made(format, f"{root}/{format} {FAULTS.index(fault)}", options, folder)
+        opened = now()
+        armed(address, fault, number)
+        try:
+            opened.append(pa.table({"id": [1], "part": ["a"]}))
+            known: bool | None = True
+        except lakescan.CommitStateUnknown:
+            known = None
+        except lakescan.LakescanError:
+            known = False
+        has_met = armed(address)
+        count = now().scan().count()
+        assert known in (None, bool(count))
+        now().append(pa.table({"id": [2], "part": ["a"]}))
+        assert ids(now()) == [1, 2][1 - count :]
+        number += 1
+    assert number > 1
+
+
+def test_files_are_listed_page_by_page(google: Store) -> None:
+    root, options, _ = google
+    storage = Storage(options)
+    names = [f"f {n:05}" for n in range(2 * PAGE + 1)]
+
+    def write(name: str) -> None:
+        with storage.writing(f"{root}/many/{name}") as file:
+            file.write(b"")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, names))
+    assert sorted(each.name for each in storage.walk(f"{root}/many")) == names
+    assert sorted(each.name for each in storage.list(f"{root}/many", lambda name: True)) == names
+
+
+def test_a_container_may_be_named_without_its_account(azure: Store) -> None:
+    _, options, _ = azure
+    lakescan.save(pa.table({"id": [1]}), "abfss://lake/short", format="delta", storage_options=options)
+    assert ids(lakescan.table("abfss://lake/short", storage_options=options)) == [1]

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lakescan
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard, remove_unnamed, unnamed
+from tests.test_locations import ROOTS
 
 
 def left(files: list[str], *named: str, relocate: dict[str, str] | None = None) -> list[str]:
@@ -34,6 +37,17 @@ def left(files: list[str], *named: str, relocate: dict[str, str] | None = None) 
 )
 def test_a_file_that_is_named_stays_however_it_is_spelled(file: str, named: str) -> None:
     assert left([file, f"{file}2"], named) == [f"{file}2"]
+
+
+@given(st.data(), st.sampled_from(sorted(ROOTS)), st.sampled_from(["f", "a b", "p%20c", "100%", "ü", "x+y#z?"]))
+def test_no_live_file_goes_by_any_name_of_its_store(data: st.DataObject, store: str, name: str) -> None:
+    """It is kept, or whether it is live is said to be unclear."""
+    listed, named = (data.draw(st.sampled_from(ROOTS[store])) for _ in range(2))
+    try:
+        found = left([f"{listed}/t/p=1/{name}", f"{listed}/t/p=1/other"], f"{named}/t//p=1/{name}")
+    except lakescan.UnsupportedFeature:
+        found = ["unclear"]
+    assert found == [f"{listed}/t/p=1/other"] or (store in ("hdfs", "abfs") and found == ["unclear"])
 
 
 def test_a_file_that_is_named_under_another_host_only_is_not_removed_but_refused() -> None:

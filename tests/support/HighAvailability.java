@@ -4,7 +4,10 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.MiniDFSNNTopology;
 
-/** Two namenodes, one of them active, behind one name. Fails over when a line on its input says so. */
+/**
+ * Two namenodes, one of them active, behind one name. A line on its input lets it fail over: "to two" by the order of
+ * an operator, "kill one" because that one dies; it is started again then, as the standby.
+ */
 public class HighAvailability {
     public static void main(String[] arguments) throws Exception {
         Path folder = Paths.get(arguments[0]);
@@ -31,9 +34,12 @@ public class HighAvailability {
         System.out.println("ready " + name);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            int from = line.equals("to two") ? 0 : 1;
-            cluster.transitionToStandby(from);
+            boolean dies = line.startsWith("kill");
+            int from = line.equals("to two") || line.equals("kill one") ? 0 : 1;
+            if (dies) cluster.shutdownNameNode(from);
+            else cluster.transitionToStandby(from);
             cluster.transitionToActive(1 - from);
+            if (dies) cluster.restartNameNode(from, false);
             System.out.println("done");
         }
         cluster.shutdown();

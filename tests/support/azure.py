@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from pyarrow import fs as pafs
 
-from tests.support.google import await_port, free_port
-from tests.support.stores import STORES, needed
+from tests.support.stores import STORES, await_port, free_port, needed
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # of every Azurite

@@ -31,8 +31,15 @@ class HighlyAvailable:
 
     def fail_over(self, to: str) -> None:
         """Let the namenode `one` or `two` be the active one."""
+        self._order(f"to {to}")
+
+    def kill(self, which: str) -> None:
+        """Let the namenode `one` or `two`, which is the active one, die; it is the standby then."""
+        self._order(f"kill {which}")
+
+    def _order(self, line: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"to {to}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         _await(self.process, "done")
 
@@ -46,16 +53,34 @@ class HighlyAvailable:
             link.symlink_to(STORES / "native" / "libhdfs.so")
         return {**kept, "HADOOP_HOME": str(home), "HADOOP_CONF_DIR": str(self.conf)}
 
+    @contextmanager
+    def running(self, body: Callable[[str], None], folder: str) -> Iterator[subprocess.Popen[str]]:
+        """A process that runs a function of a folder meanwhile; it has ended well afterwards."""
+        with subprocess.Popen(
+            self._command(body, folder), env=self.environment, stdout=subprocess.PIPE, text=True
+        ) as it:
+            try:
+                yield it
+                assert it.wait(_SECONDS) == 0
+            finally:
+                it.kill()
+
     def run(self, body: Callable[[str], None], folder: str, environment: dict[str, str] | None = None) -> str:
         """Run a function of a folder in a process of its own; what it has written to the standard error."""
-        source = textwrap.dedent(inspect.getsource(body))
-        text = f"from __future__ import annotations\n{source}\n{body.__name__}({f'{self.root}/{folder}'!r})\n"
-        command = [sys.executable, "-c", text]
         done = subprocess.run(
-            command, env=environment or self.environment, capture_output=True, text=True, timeout=_SECONDS
+            self._command(body, folder),
+            env=environment or self.environment,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
         )
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stderr
+
+    def _command(self, body: Callable[[str], None], folder: str) -> list[str]:
+        source = textwrap.dedent(inspect.getsource(body))
+        text = f"from __future__ import annotations\n{source}\n{body.__name__}({f'{self.root}/{folder}'!r})\n"
+        return [sys.executable, "-c", text]
 
 
 def _await(process: subprocess.Popen[str], word: str) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.google import await_port, free_port
 from tests.support.s3 import KEY, REGION, SECRET
-from tests.support.stores import STORES, needed
+from tests.support.stores import STORES, await_port, free_port, needed
 
 JAR = STORES / "jars" / "nessie-quarkus-0.99.0-runner.jar"
 

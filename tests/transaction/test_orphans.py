@@ -83,6 +83,13 @@ def test_nothing_is_removed_from_a_location_above_the_table_s_folder(
     assert listed >= {"report.csv", "stray"}
 
 
+@pytest.mark.parametrize("above", ["hdfs:///wh", "/wh", "hdfs://10.0.0.1:9000/", "hdfs://lake/wh"])
+def test_a_location_above_is_known_by_each_name_of_its_cluster(above: str) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="beside the table"):
+        orphans._check_not_above(above, "hdfs://lake/wh/t")
+    orphans._check_not_above("hdfs:///wh/t", "hdfs://lake/wh/t")
+
+
 def test_hidden_folders_of_another_location_stay(table: lakescan.Table, tmp_path: Path) -> None:
     shared = tmp_path / ".shared" / "lake"
     stray(shared / "stray", shared / ".venv" / "bin" / "kept", shared / "x" / "_hidden" / "kept")
@@ -182,6 +189,38 @@ def test_a_table_at_the_same_place_keeps_its_files(table: lakescan.Table, local:
     assert removed(tmp_path) == ["stray"]
     assert local.load_table("db.twin").scan().to_arrow().num_rows == 1
     assert pairs() == [A, B]
+
+
+@pytest.mark.parametrize("looked", ["in its folder of data", "by an inventory of data"])
+def test_a_table_at_the_same_place_keeps_its_files_where_its_metadata_is_not_looked_through(
+    table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path, looked: str
+) -> None:
+    local.create_table("db.twin", "id BIGINT, part STRING", location=str(place())).append(rows(C))
+    data = place() / "data"
+    stray(data / "stray")
+    age(tmp_path)
+    files = [each for each in data.rglob("*") if each.is_file()]
+    columns = {
+        "path": list(map(str, files)),
+        "length": [each.stat().st_size for each in files],
+        "isDir": [False] * len(files),
+        "modificationTime": [0] * len(files),
+    }
+    options = {"location": str(data)} if "folder" in looked else {"inventory": pa.table(columns)}
+    assert removed(tmp_path, **options) == ["stray"]
+    assert local.load_table("db.twin").scan().to_arrow().num_rows == 1
+    assert pairs() == [A, B]
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_folder_of_another_table_is_not_looked_through_apart_from_it(
+    table: lakescan.Table, tmp_path: Path, outside: bool
+) -> None:
+    other = (tmp_path / "elsewhere" if outside else place() / "data") / "other"
+    lakescan.save(rows(A), other, format="delta", partition_by=["part"])
+    (folder,) = other.glob("part=*")
+    assert removed(tmp_path, location=str(folder)) == []
+    assert lakescan.table(other).scan().to_arrow().num_rows == 1
 
 
 def test_files_are_as_old_as_the_store_says(table: lakescan.Table, monkeypatch) -> None:

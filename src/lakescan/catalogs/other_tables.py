@@ -14,7 +14,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
-from lakescan.storage.locations import is_in, normal
+from lakescan.storage.locations import may_overlap
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -28,9 +28,10 @@ def tables_that_may_share(catalog: Catalog, identifier: Identifier, folders: Seq
     table under another name. Raises `UnsupportedFeature` if a table cannot be opened; `doing` begins its message.
     """
     uuid = catalog.load_table(identifier.within).metadata.table_uuid
-    mine = [normal(each) for each in folders]
     return [
-        each for each in _others(catalog, identifier, doing) if each.metadata.table_uuid == uuid or _reaches(each, mine)
+        each
+        for each in _others(catalog, identifier, doing)
+        if each.metadata.table_uuid == uuid or _reaches(each, folders)
     ]
 
 
@@ -54,12 +55,10 @@ def _others(catalog: Catalog, identifier: Identifier, doing: str) -> Iterator[Ta
                     ) from error
 
 
-def _reaches(table: Table, folders: Iterable[str]) -> bool:
+def _reaches(table: Table, folders: Sequence[str]) -> bool:
     properties = IcebergProperties(table.metadata.properties, ".".join(table.name()))
-    theirs = [normal(each) for each in (table.metadata.location, *properties.folders)]
-    return not properties.owns_files or any(
-        one == other or is_in(one, other) or is_in(other, one) for one in theirs for other in folders
-    )
+    theirs = (table.metadata.location, *properties.folders)
+    return not properties.owns_files or any(may_overlap(one, other) for one in theirs for other in folders)
 
 
 def named_by(tables: Iterable[Table], storage: Storage) -> Iterator[pa.Array]:

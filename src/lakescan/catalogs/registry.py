@@ -178,7 +178,7 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
     if (unity := _of_unity(name, properties)) is not None:
         return unity
     try:
-        opened = with_all_metadata(load_catalog(name, **properties))
+        opened = with_all_metadata(load_catalog(name, **_files_of(name), **properties))
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
@@ -202,6 +202,13 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             raise
         advice = ". Check its uri, and the network" if str(properties.get("uri", "")).startswith("http") else ""
         raise StorageError(f"catalog {name!r} cannot be opened: {why}{advice}") from error
+
+
+def _files_of(name: str) -> dict[str, str]:
+    """How a catalog's files are opened, where this user does not say it."""
+    from lakescan.catalogs.file_io import FILES
+
+    return {} if any(user_property(name, each) for each in FILES) else FILES
 
 
 def _close_after_failed_commits(engine: Any) -> None:

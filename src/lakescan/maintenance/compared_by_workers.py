@@ -24,7 +24,7 @@ from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.exchanged_by_files import FileExchange
 from lakescan.maintenance.folder_search import FolderSearch, Found, folders_to_list, tasks_of
 from lakescan.maintenance.linked_files import chunks_of, not_linked
-from lakescan.maintenance.listing import Listing
+from lakescan.maintenance.listing import Listing, neighbours, tables_around
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import is_in, normal
 from lakescan.storage.removal import comparison_keys, in_folders, unnamed_by_name
@@ -231,6 +231,9 @@ def find_orphans(
     found = list(executor.map(search.look, tasks_of(folders_to_list(storage, folders))))
     metadata = [each for some in found for each in some.metadata]
     others = frozenset[str]().union(*(some.tables for some in found))
+    if not any(is_in(normal(storage.relocated(rules.metadata_folder)), each) for each in roots):
+        metadata += neighbours(storage, rules)
+    others |= tables_around(storage, rules, folders)
     search = replace(search, others=others, shared=shared_metadata(rules, metadata, storage))
     outside = [each for each in folders if not is_in(normal(each), normal(rules.location))]
     elsewhere = [Known(each) for folder in outside for each in rules.named_by_others(folder)]
@@ -241,10 +244,10 @@ def find_orphans(
 def among_listed(
     target: Target, rules: FileRules, files: pa.Table, cutoff: datetime, executor: ExchangingExecutor
 ) -> pa.Table:
-    """Orphan files among listed ones (`listed.LISTED`), as `find_orphans`: nothing else is listed."""
+    """Orphan files among listed ones (`listed.LISTED`), as `find_orphans`; else, metadata files alone are listed."""
     storage = target.storage
     listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names, rules.shown)
-    metadata = listing.metadata_files(files)
+    metadata = [*listing.metadata_files(files), *neighbours(storage, rules)]
     shared = shared_metadata(rules, metadata, storage)
     files = files.filter(in_folders(storage, files["location"], [rules.location]))
     found = InTable(listing.candidates(files, cutoff, listing.other_tables(files), shared))

@@ -109,12 +109,15 @@ def _kept(path: str) -> Iterator[pa.Table]:
 def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
     """The folders divided for workers.
 
-    In S3 by ranges of keys; elsewhere by the folders inside them, level by level, until there are enough.
+    In S3 by ranges of keys; elsewhere by the folders inside them, level by level, until there are enough. Each is
+    whole where folders inside are not listed.
     """
     flat, deep = list[Folder](), list[str]()
     for each in outermost(storage, folders):
         ranges = ranges_of(storage, each)
-        if ranges is None:
+        if ranges is None and not storage.lists_folders(each):
+            flat.append(Folder(each, True))
+        elif ranges is None:
             deep.append(each)
         else:
             flat += [Folder(each, True, keys) for keys in ranges]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import as_array
-from lakescan.storage import FileEntry
-from lakescan.storage.locations import is_in, normalize
+from lakescan.storage import FileEntry, Storage, join
+from lakescan.storage.listed import listed
+from lakescan.storage.locations import is_in, normal, normalize, path_of
+from lakescan.transaction.base import FileRules
 
 _ICEBERG = re.compile(r"(.*)/metadata/[^/]+\.metadata\.json(?:\.gz)?")
 _DELTA = re.compile(r"(.*)/_delta_log/[^/]+")
@@ -82,6 +84,29 @@ class Listing:
             FileEntry(row["location"].rpartition("/")[2], row["location"], row["size"], row["modified"])
             for row in mine.to_pylist()
         ]
+
+
+def neighbours(storage: Storage, rules: FileRules) -> list[FileEntry]:
+    """The Iceberg metadata files in the table's own metadata folder: of other tables at the same location, too."""
+    listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names)
+    return [
+        each for part in listed(storage, rules.metadata_folder, deep=False) for each in listing.metadata_files(part)
+    ]
+
+
+def tables_around(storage: Storage, rules: FileRules, folders: Sequence[str]) -> frozenset[str]:
+    """The normalized locations of other tables that have one of these folders inside them."""
+    own, found, seen = normal(storage.relocated(rules.location)), set[str](), set[str]()
+    listing = Listing(own, rules.partition_names)
+    for each in folders:
+        folder = each.rstrip("/").rpartition("/")[0]  # tables in the folder itself are found in its listing
+        while path_of(folder) != "/" and (place := normal(storage.relocated(folder))) not in {own, *seen}:
+            seen.add(place)
+            for name in ("metadata", "_delta_log"):
+                for part in listed(storage, join(folder, name), deep=False):
+                    found |= listing.other_tables(part)
+            folder = folder.rpartition("/")[0]
+    return frozenset(found)
 
 
 def _of_tables(files: pa.Table) -> pa.Table:

@@ -13,7 +13,7 @@ from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.clocks import time_of
 from lakescan.maintenance.compared_by_workers import among_listed, exchanging, find_orphans, remove_by_workers
 from lakescan.maintenance.inventory import inventory_files, removed_files
-from lakescan.storage.locations import is_in, normal
+from lakescan.storage.locations import is_in, may_overlap, path_of
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import OrphanResult
 
@@ -68,8 +68,7 @@ def remove_orphans(
 
 def _check_not_above(location: str, folder: str) -> None:
     """Refuse a location above the table's folder: that has files of others, too, which no table references."""
-    wanted, own = normal(location), normal(folder)
-    if wanted != own and is_in(own, wanted):
+    if may_overlap(location, folder) and is_in(path_of(folder), path_of(location)):
         raise InvalidOption(
             f"remove_orphans from {location} would remove what others have beside the table's folder {folder}: give "
             "that folder, or one in it. A dry run lists what it would remove."

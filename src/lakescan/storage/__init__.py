@@ -257,13 +257,13 @@ class Storage:
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
         properties = {**self.io_properties, **more}
+        if scheme in ("abfs", "gcs", "hdfs"):  # see catalogs/file_io.py
+            return _filesystem(scheme, authority, StorageOptions.of(properties, ignore_unknown=True))
         if scheme == "s3" and self.vended is not None and (signer := self.vended.signer) is not None:
             if is_signed_remotely(properties):
                 return signed_bucket(authority, StorageOptions.of(properties, ignore_unknown=True), signer)
         elif scheme == "s3":
             check_not_signed_remotely(properties)
-        if (sas := properties.get("adls.sas-token")) and not sas.startswith("?"):
-            properties["adls.sas-token"] = f"?{sas}"  # Arrow takes one without the mark for a part of the path
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         return PyArrowFileIO(properties).fs_by_scheme(scheme, authority)
@@ -538,7 +538,12 @@ class Storage:
         return [entry.location for entry in self.walk(folder) if part in entry.name]
 
     def entries(self, folder: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
-        """The files directly in a folder, and the locations of the folders in it; nothing if it does not exist."""
+        """The files directly in a folder, and the locations of the folders in it; nothing if it does not exist.
+
+        In Google's storage, all that is below the folder is listed: see `lists_folders`.
+        """
+        if not self.lists_folders(folder):
+            return self._entries_below(folder)
         files, folders = [], []
         for info in self._selected(folder, recursive=False):
             location = join(folder, info.base_name)
@@ -547,6 +552,23 @@ class Storage:
             elif info.type == pafs.FileType.Directory:
                 folders.append(location)
         return files, folders
+
+    def lists_folders(self, location: str) -> bool:
+        """Whether a folder is listed with the folders in it.
+
+        In Google's storage, Arrow returns those alone that have an object of their own, which few writers make.
+        """
+        return not isinstance(self.resolve(location)[0], pafs.GcsFileSystem)
+
+    def _entries_below(self, folder: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
+        files, folders, start = [], dict[str, None](), len(folder.rstrip("/")) + 1
+        for each in self.walk(folder):
+            name, slash, _ = each.location[start:].partition("/")
+            if slash:
+                folders[join(folder, name)] = None
+            else:
+                files.append(each)
+        return files, [*folders]
 
     def folders(self, folder: str) -> Sequence[str]:
         """The locations of the folders directly in a folder, without linked ones; nothing if it does not exist."""

@@ -218,6 +218,39 @@ def is_in(place: str, folder: str) -> bool:
     return place != folder and place.startswith(folder.rstrip("/") + "/")
 
 
+def may_overlap(one: str, other: str) -> bool:
+    """Whether one location may be in the other, or the same: where it is not known, it may.
+
+    A cluster of HDFS has many names: its name service, each namenode's host and address, none at all
+    (`hdfs:///x`, `/x` in Hive). A container of Azure's is reached by several hosts.
+
+    Example:
+        >>> may_overlap("hdfs://lake/wh", "hdfs:///wh/t"), may_overlap("s3://b/wh", "s3a://c/wh/t")
+        (True, False)
+    """
+    if not _may_be_one_store(_root_of(normal(one)), _root_of(normal(other))):
+        return False
+    here, there = path_of(one), path_of(other)
+    return here == there or is_in(here, there) or is_in(there, here)
+
+
+def path_of(location: str) -> str:
+    """The path of a location in its store, in normal form."""
+    place = normal(location)
+    return place[len(_root_of(place)) :] or "/"
+
+
+def _may_be_one_store(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    (kind, container), (their_kind, their_container) = (
+        (root.partition(":")[0], root.partition("//")[2].partition("@")[0]) for root in (one, other)
+    )
+    if kind == their_kind == "abfs":
+        return container == their_container
+    return "hdfs" in (kind, their_kind) and {kind, their_kind} <= {"hdfs", ""}
+
+
 def below(locations: pa.Array | pa.ChunkedArray, folders: Iterable[str]) -> pa.Array:
     """Whether each location is below one of the folders, in any spelling."""
     places = normalize(locations)

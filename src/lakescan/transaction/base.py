@@ -79,6 +79,7 @@ class FileRules:
     - `retention`: the age that they must have, and `retention_name` the property that sets it, if the format has one.
     - `shared_metadata`: a folder of another format's metadata of the same files. It is kept if it has metadata files,
       or if `is_shared`.
+    - `metadata_folder`: where the metadata files of other Iceberg tables in the same folder are, whose files are kept.
     - `owned`: the folders whose files are the table's own; those elsewhere were added from other folders.
     - `named_by_others`: the files that other tables reference, as far as they may be in a given folder elsewhere.
     """
@@ -86,6 +87,7 @@ class FileRules:
     location: str
     folders: Sequence[str]
     clock_folder: str
+    metadata_folder: str
     partition_names: Collection[str]
     default_age: timedelta
     shown: tuple[str, ...] = ()

@@ -560,6 +560,7 @@ class DeltaTarget:
             location=self.location,
             folders=(self.location,),
             clock_folder=self.location,
+            metadata_folder=join(self.location, "metadata"),
             partition_names=names,
             default_age=max(retention, timedelta(hours=24)),
             shown=_SHOWN,

@@ -528,6 +528,7 @@ class IcebergTarget:
             location=metadata.location,
             folders=(join(metadata.location, "data"), join(metadata.location, "metadata"), *inside),
             clock_folder=metadata.source.rpartition("/")[0],
+            metadata_folder=join(metadata.location, "metadata"),
             partition_names={field.name for spec in metadata.specs.values() for field in spec.fields},
             default_age=timedelta(days=3),
             owned=metadata.own_folders,

@@ -12,7 +12,7 @@ from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.storage import Storage
-from lakescan.storage.locations import is_in, normal
+from lakescan.storage.locations import may_overlap
 from lakescan.write.foreign_files import FolderFiles
 from lakescan.write.table_writes import WrittenFile
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def check_apart(folder: str, location: str) -> None:
     """Raise `InvalidOption` if a table would be in the folder of the files of others, or the other way round."""
-    one, other = normal(folder.rstrip("/")), normal(location.rstrip("/"))
-    if one == other or is_in(one, other) or is_in(other, one):
+    if may_overlap(folder, location):
         raise InvalidOption(
             f"the new table would be at {location}, and its files are at {folder}: their files would be mixed. Give it "
             "another location"
