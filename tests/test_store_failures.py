@@ -167,6 +167,7 @@ def test_advice_is_that_of_the_store(location: str, has: list[str], has_not: lis
 )
 def test_advice_on_credentials_is_that_of_the_store(location: str, says: str) -> None:
     assert says in advice(OSError("HTTP response code: 403 Forbidden"), location)
+    assert says in advice(PermissionError(13, "Status(PERMISSION_DENIED: ...)"), location)
     assert says in advice(OSError("GET http://169.254.169.254/latest"), location)
 
 
