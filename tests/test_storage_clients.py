@@ -14,6 +14,7 @@ from lakescan.storage import Storage
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.put_if_absent import put_if_absent
 from tests.support.recorded import Recorded, recorded
+from tests.support.s3 import s3_server
 from tests.support.storage_environment import ROOTS, clean
 
 
@@ -320,3 +321,15 @@ def test_retries_are_as_many_as_is_said(server: Recorded) -> None:
             with pytest.raises(LakescanError):
                 Storage(options).exists("s3://lake/f")
             assert len(failing.requests) == number + 1
+
+
+def test_both_assume_the_role(server: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server("any") as endpoint:  # it has AWS's service of tokens, too
+        for name, value in {"ACCESS_KEY_ID": "base", "SECRET_ACCESS_KEY": "s", "ENDPOINT_URL_STS": endpoint}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        role = {"role_arn": "arn:aws:iam::123456789012:role/reader", "external_id": "some"}
+        use("s3", {**role, "endpoint": server.url, "region": "eu-9"}, server)
+    for client in ("arrow", "obstore"):
+        ((key, region, token),) = server.of(client)
+        assert key.startswith("ASIA")  # temporary keys
+        assert (region, bool(token)) == ("eu-9", True)

@@ -167,6 +167,7 @@ def test_advice_is_that_of_the_store(location: str, has: list[str], has_not: lis
 )
 def test_advice_on_credentials_is_that_of_the_store(location: str, says: str) -> None:
     assert says in advice(OSError("HTTP response code: 403 Forbidden"), location)
+    assert says in advice(PermissionError(13, "Status(PERMISSION_DENIED: ...)"), location)
     assert says in advice(OSError("GET http://169.254.169.254/latest"), location)
 
 
@@ -178,6 +179,7 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the outcome was looked up")
 
     monkeypatch.setattr(put_commit, "outcome_of", looked)
+    monkeypatch.setattr(put_commit, "UNSENT", RetryPolicy(attempts=2, first=0))
 
 
 @pytest.mark.usefixtures("no_second_look")
@@ -221,6 +223,28 @@ def test_a_commit_with_settings_that_no_client_takes_was_not_made() -> None:
         commit(Storage({**KEYS, "retry_timeout": 5}), "s3://lake/t", 0, b"{}", "id")
 
 
+def test_a_commit_is_sent_once_the_store_can_be_connected_to(s3: dict[str, str], closed: str) -> None:
+    storages = [Storage({**s3, "endpoint": f"http://{closed}"}), Storage(s3)]
+
+    def put(_: Storage, location: str, data: bytes) -> bool:
+        return put_if_absent(storages.pop(0), location, data)
+
+    quick = RetryPolicy(attempts=2, first=0)
+    with patch.object(put_commit, "put_if_absent", put), patch.object(put_commit, "UNSENT", quick):
+        assert commit(Storage(s3), "s3://lake/later", 0, b"{}", "id")
+    assert Storage(s3).exists("s3://lake/later/_delta_log/00000000000000000000.json")
+
+
+def test_a_store_that_is_busy_at_first_gets_the_patience_of_commits(s3: dict[str, str]) -> None:
+    with recorded(503) as busy:
+        storage = Storage({**s3, "endpoint": busy.url})
+        quick, none = RetryPolicy(attempts=3, first=0), RetryPolicy(attempts=1, first=0)
+        policies = patch.multiple(put_commit, PUTS=quick, UNSENT=none)
+        with policies, pytest.raises(NotSent):
+            commit(storage, "s3://lake/busy", 0, b"{}", "id")
+        assert sum(each.method == "PUT" for each in busy.requests) == 3  # of the probe: the commit is not sent
+
+
 def test_a_new_table_on_a_store_that_takes_no_commit_is_not_there(s3: dict[str, str], closed: str) -> None:
     """Its files are removed."""
     storage = Storage(s3)
@@ -228,7 +252,8 @@ def test_a_new_table_on_a_store_that_takes_no_commit_is_not_there(s3: dict[str, 
     def unsent(*_: Any) -> Any:
         return put_if_absent(Storage({**s3, "endpoint": f"http://{closed}"}), "s3://lake/new/_delta_log/0.json", b"x")
 
-    with patch.object(put_commit, "put_if_absent", unsent), pytest.raises(NotSent):
+    quick = patch.object(put_commit, "UNSENT", RetryPolicy(attempts=2, first=0))
+    with quick, patch.object(put_commit, "put_if_absent", unsent), pytest.raises(NotSent):
         lakescan.save(ROWS, "s3://lake/new", format="delta", storage_options=s3)
     assert not [*storage.walk("s3://lake/new")]
     lakescan.save(ROWS, "s3://lake/new", format="delta", storage_options=s3)

@@ -24,6 +24,7 @@ _OPTIONS = {
     "hdfs": "hdfs.user, kerb_ticket",
     "": "those of the store",
 }
+_CLOUDS = ("s3", "gcs", "abfs")  # whose words say which permission it is
 HOSTS = {store: f"Check the network, and {what}." for store, what in _ENDPOINT.items()}
 KEYS = {store: f"Set {what}; anonymous=true for what everybody may read." for store, what in _OPTIONS.items()}
 
@@ -74,10 +75,10 @@ def advice(error: BaseException, location: str = "") -> str:
     """What to do about a filesystem's error at a location, in a sentence or two."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return "The disk is full, or a quota is reached: free some space, or write elsewhere."
-    if isinstance(error, PermissionError):
-        return "Grant this process the permission, or use other credentials."
     message, scheme = str(error), split_location(location)[0]
     store = ALIASES.get(scheme, scheme)
+    if isinstance(error, PermissionError) and store not in _CLOUDS:
+        return "Grant this process the permission, or use other credentials."
     for pattern, what in _ADVICE:
         if re.search(pattern, message):
             return what.format(endpoint=_ENDPOINT.get(store, _ENDPOINT[""]), options=_OPTIONS.get(store, _OPTIONS[""]))

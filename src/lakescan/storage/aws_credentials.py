@@ -81,7 +81,7 @@ def _of_role(settings: Mapping[str, str]) -> Provider:
             "access_key_id": keys["AccessKeyId"],
             "secret_access_key": keys["SecretAccessKey"],
             "token": keys["SessionToken"],
-            "expires_at": keys["Expiration"],
+            "expires_at": keys["Expiration"].astimezone(UTC),  # obstore takes this zone alone
         }
 
     return assumed

@@ -44,6 +44,10 @@ class NotSent(NotCreated):
     """Nothing was sent to the store: no connection, no credentials, or settings that no client takes."""
 
 
+class NotReady(NotSent):
+    """The store did not answer what it was asked before, and may do so later: nothing was sent."""
+
+
 def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
     """Create a file with this content, and its folder if needed; return False if it exists already.
 
@@ -180,7 +184,12 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     with _before_sending(location):
         store = object_store(root, settings_for(options, root))
         if endpoint is not None:
-            _probe(store, root, endpoint, path.rpartition("/")[0])
+            try:
+                _probe(store, root, endpoint, path.rpartition("/")[0])
+            except (LakescanError, MemoryError):
+                raise
+            except Exception as error:  # whatever a client raises
+                raise NotReady(str(storage_error("created", location, error))) from error
     with storage_boundary("created", location, passing=UnsupportedFeature):
         return _created(obstore, store, root, path, data)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from lakescan.common.retries import RetryPolicy, outcome_of
+from collections.abc import Callable
+
+from lakescan.common.retries import Attempts, RetryPolicy, outcome_of
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.errors import InvalidOption, LocationRefused, MissingDependency, UnsupportedFeature
 from lakescan.storage import Storage, join
-from lakescan.storage.put_if_absent import NotCreated, NotSent, put_if_absent
+from lakescan.storage.put_if_absent import NotCreated, NotReady, NotSent, put_if_absent
 
 ID = "txnId"  # member of commitInfo with the commit's own id, as in Delta on Spark
 
 # A store that asks for patience gets half a minute. Its client does not repeat requests itself: an error of the first
 # one, such as a denied permission, would not prove any more that nothing was created.
 PUTS = RetryPolicy(attempts=10, first=0.1, ceiling=10)
+UNSENT = RetryPolicy(attempts=4, first=0.2, factor=3, ceiling=2)  # for one that cannot be connected to
 _NOBODY, _OWN, _OTHER = "nobody's", "our own", "another writer's"
 
 
@@ -37,7 +40,7 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
 
     name = f"{location} (version {version})"
     try:
-        return bool(look())
+        return bool(_once_sent(look))
     except NotSent:
         raise
     except NotCreated as error:
@@ -50,6 +53,19 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
         raise
     except Exception as error:
         return outcome_of(name, error, look, policy=PUTS)
+
+
+def _once_sent(look: Callable[[], bool | None]) -> bool | None:
+    """Put the commit, again while nothing could be sent; raises what `look` raises, at last `NotSent`."""
+    attempts: Attempts | None = None
+    while True:
+        try:
+            return look()
+        except NotSent as error:
+            if attempts is None:
+                attempts = Attempts(PUTS if isinstance(error, NotReady) else UNSENT)
+            if not attempts.wait():
+                raise
 
 
 def _whose(storage: Storage, file: str, own_id: str) -> str:

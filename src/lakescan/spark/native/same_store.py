@@ -145,7 +145,8 @@ def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Map
         ("account_key", "sharedkey", "fs.azure.account.key"),
         ("sas_token", "sas", "fs.azure.sas.fixed.token"),
     ):
-        if option in own and (kind != expected or own[option] != of(name)):
+        # a signature may begin with a question mark, or not
+        if option in own and (kind != expected or own[option].lstrip("?") != (of(name) or "").lstrip("?")):
             return _differs(f"the setting {option}", name)
     return None
 
