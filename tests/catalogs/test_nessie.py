@@ -13,6 +13,7 @@ from tests.support.nessie import nessie_server
 from tests.support.s3 import KEY, SECRET, s3_server
 
 KEYS = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+SIGNED = {"header.X-Iceberg-Access-Delegation": "remote-signing"}  # the server has the keys, and signs each request
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +25,9 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
-def lake(uri: str) -> Iterator[lakescan.Catalog]:
-    found = lakescan.catalog("nessie", type="rest", uri=uri, **KEYS)
+@pytest.fixture(params=[KEYS, SIGNED], ids=["keys", "signed"])
+def lake(uri: str, request: pytest.FixtureRequest) -> Iterator[lakescan.Catalog]:
+    found = lakescan.catalog("nessie", type="rest", uri=uri, **request.param)
     found.create_namespace("db", exist_ok=True)
     yield found
     for name in found.list_tables("db"):
