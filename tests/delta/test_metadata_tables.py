@@ -59,6 +59,13 @@ def test_detail_is_one_row_about_the_table(table: Path) -> None:
     assert (row["minReaderVersion"], "deletionVectors" in row["tableFeatures"]) == (3, True)
 
 
+def test_detail_has_all_properties_those_of_column_mapping_too(tmp_path: Path) -> None:
+    given = {"delta.columnMapping.mode": "name", "own": "1"}
+    lakescan.save(pa.table({"id": [1], "b": ["x"]}), tmp_path / "t", format="delta", properties=given)
+    (row,) = lakescan.table(tmp_path / "t").inspect("detail").to_pylist()
+    assert dict(row["properties"]) == {**given, "delta.columnMapping.maxColumnId": "2"}
+
+
 def test_files_are_those_of_the_version(table: Path) -> None:
     opened = lakescan.table(str(table))
     rows = {r["partition"]["p"]: r for r in opened.inspect("files").to_pylist()}

@@ -118,7 +118,6 @@ def detail_row(
     files: pa.Table,
 ) -> dict[str, Any]:
     """The row of `detail` for a version whose live files are `files`."""
-    properties = {k: v for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")}
     return {
         "format": "delta",
         "id": metadata.id,
@@ -131,7 +130,7 @@ def detail_row(
         "clusteringColumns": clustering,
         "numFiles": files.num_rows,
         "sizeInBytes": pc.sum(files["size"]).as_py() or 0,
-        "properties": list(properties.items()),
+        "properties": list(metadata.configuration.items()),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted(protocol.features),
