@@ -28,4 +28,6 @@ def shortened(steps: Sequence[Step], failing: Failing, most: int = 40) -> list[S
 
 def script(steps: Sequence[Step]) -> str:
     """The steps as a script to read and to run by hand."""
-    return "\n".join(f"  {step.engine}{' (API)' if step.rows else ''}: {step.text}" for step in steps)
+    return "\n".join(
+        f"  {step.engine}{' (API)' if step.rows and step.engine == 'here' else ''}: {step.text}" for step in steps
+    )

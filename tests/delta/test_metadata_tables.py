@@ -59,6 +59,24 @@ def test_detail_is_one_row_about_the_table(table: Path) -> None:
     assert (row["minReaderVersion"], "deletionVectors" in row["tableFeatures"]) == (3, True)
 
 
+def test_detail_has_all_properties_those_of_column_mapping_too(tmp_path: Path) -> None:
+    given = {"delta.columnMapping.mode": "name", "own": "1"}
+    lakescan.save(pa.table({"id": [1], "b": ["x"]}), tmp_path / "t", format="delta", properties=given)
+    (row,) = lakescan.table(tmp_path / "t").inspect("detail").to_pylist()
+    assert dict(row["properties"]) == {**given, "delta.columnMapping.maxColumnId": "2"}
+
+
+def test_clustering_columns_are_references_and_optimize_takes_them(tmp_path: Path) -> None:
+    rows = pa.table({"a.b": [2, 1], "s": [{"x y": 1}, {"x y": 2}], "1st": [1, 2], "plain": [1, 2]})
+    lakescan.save(rows, tmp_path / "t", format="delta", properties={"delta.columnMapping.mode": "name"})
+    table = lakescan.table(tmp_path / "t")
+    table.alter().cluster_by("`a.b`", "s.`x y`", "1st", "plain").commit()
+    assert table.inspect("detail")["clusteringColumns"].to_pylist() == [["`a.b`", "s.`x y`", "`1st`", "plain"]]
+    table.append(rows)
+    lakescan.sql(f"OPTIMIZE delta.`{tmp_path / 't'}`").to_arrow()
+    assert lakescan.table(tmp_path / "t").count() == 4
+
+
 def test_files_are_those_of_the_version(table: Path) -> None:
     opened = lakescan.table(str(table))
     rows = {r["partition"]["p"]: r for r in opened.inspect("files").to_pylist()}

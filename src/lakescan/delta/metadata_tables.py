@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.references import quoted
 from lakescan.common.schema import Schema
 from lakescan.delta.log.replay import place
 from lakescan.delta.log.text import Action, as_long
@@ -118,7 +119,6 @@ def detail_row(
     files: pa.Table,
 ) -> dict[str, Any]:
     """The row of `detail` for a version whose live files are `files`."""
-    properties = {k: v for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")}
     return {
         "format": "delta",
         "id": metadata.id,
@@ -131,7 +131,7 @@ def detail_row(
         "clusteringColumns": clustering,
         "numFiles": files.num_rows,
         "sizeInBytes": pc.sum(files["size"]).as_py() or 0,
-        "properties": list(properties.items()),
+        "properties": list(metadata.configuration.items()),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted(protocol.features),
@@ -139,8 +139,14 @@ def detail_row(
 
 
 def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
-    """Logical names of the clustering columns; domain metadata has physical ones. Raises `CorruptMetadata`."""
-    return [".".join(_logical(path, schema.fields)) for path in clustering_paths(domain)]
+    """References to the clustering columns; domain metadata has physical names. Raises `CorruptMetadata`.
+
+    As in Delta on Spark, a name that is not a plain word is in backquotes.
+    """
+    paths = [_logical(path, schema.fields) for path in clustering_paths(domain)]
+    return [
+        ".".join(name if name.isascii() and name.isidentifier() else quoted(name) for name in path) for path in paths
+    ]
 
 
 def _logical(path: Sequence[str], fields: Sequence[t.Field]) -> list[str]:
