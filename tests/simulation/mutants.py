@@ -70,6 +70,12 @@ def _repeated_offsets() -> Any:
     return patch.object(TableStream, "decode", lambda self, node: self.initial_offset())
 
 
+def offsets_of_any_table() -> Any:
+    """A stream goes on with another table of its name."""
+    real = TableStream.encode
+    return patch.object(TableStream, "encode", lambda self, offset: {**real(self, offset), "table": None})
+
+
 def _no_looks() -> Any:
     def outcome_of(name: str, error: Exception, *_: Any, **__: Any) -> Any:
         raise StorageError(str(error)) from error

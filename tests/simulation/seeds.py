@@ -146,8 +146,10 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
         del kinds["equality"], kinds["convert"]
     catalog = random.choice(["sql", "rest"])
     if catalog == "rest" and name == "iceberg":
-        kinds |= {each: 20 if each in favoured else 1 for each in ("transaction", "move")}
-    if (random.random() < _SHARE_OF_NAMES and not favoured) or not _NAMED[name].keys().isdisjoint(favoured):
+        kinds["transaction"] = 20 if "transaction" in favoured else 1
+        if not favoured or "move" in favoured:
+            kinds["move"] = 20 if favoured else 1
+    if not _NAMED[name].keys().isdisjoint(favoured) if favoured else random.random() < _SHARE_OF_NAMES:
         kinds |= {each: 20 if each in favoured else rate for each, rate in {**_NAMED[name], "create": 4}.items()}
     actors = []
     for n in range(random.choice([2, 2, 3])):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, find
+from tests.simulation.mutants import MUTANTS, Mutant, find, offsets_of_any_table
 from tests.simulation.plan import ActorPlan, Plan, Step
 from tests.simulation.run import run
 from tests.simulation.seeds import FORMATS, plan_of
@@ -54,3 +54,13 @@ def test_a_failing_plan_is_made_small() -> None:
     assert isinstance(small.failure, Broken)
     assert [len(each.steps) for each in small.plan.actors] == [1, 1]
     assert len(small.history) < len(whole.history)
+
+
+def test_a_follower_of_a_name_is_told_that_another_table_has_it() -> None:
+    kinds = ("create", "trail", "drop", "create", "trail", "trail")
+    values = {"create": ((101, "a", 1),), "drop": (False,)}
+    steps = tuple(Step(n, kind, (1, *values.get(kind, ()))) for n, kind in enumerate(kinds, 1))
+    plan = Plan(1, "iceberg 2", (ActorPlan("A", steps),), fault_rate=0.0)
+    assert run(plan).failure is None
+    with offsets_of_any_table():
+        assert "NoSuchSnapshot" in str(run(plan).failure)
