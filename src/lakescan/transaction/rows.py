@@ -17,7 +17,7 @@ from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 # How Python's own collections become rows.
-_AS_ARROW = {
+_AS_ARROW: dict[type, str] = {
     dict: ". Of a dict of columns, pyarrow.table(data) makes them",
     list: ". Of a list of dicts, pyarrow.Table.from_pylist(data) makes them",
 }
