@@ -231,7 +231,8 @@ def find_orphans(
     found = list(executor.map(search.look, tasks_of(folders_to_list(storage, folders))))
     metadata = [each for some in found for each in some.metadata]
     others = frozenset[str]().union(*(some.tables for some in found))
-    if not any(is_in(normal(storage.relocated(rules.metadata_folder)), each) for each in roots):
+    place = normal(storage.relocated(rules.metadata_folder))
+    if not any(place == each or is_in(place, each) for each in roots):
         metadata += neighbours(storage, rules)
     others |= tables_around(storage, rules, folders)
     search = replace(search, others=others, shared=shared_metadata(rules, metadata, storage))
