@@ -35,8 +35,8 @@ class Tally:
     def refusal(self, what: str, error: BaseException, text: str) -> None:
         """Something was refused by name."""
         self.counts[f"refused: {what}"] += 1
-        words = str(error).strip().splitlines() or [""]
-        self.refused.setdefault(f"{what}: {type(error).__name__}: {words[0][:160]}", []).append(text[:400])
+        words = " ".join(str(error).split("\n")[:2])  # Py4J's first line names a call alone
+        self.refused.setdefault(f"{what}: {type(error).__name__}: {words[:160]}", []).append(text[:400])
 
 
 @dataclass
