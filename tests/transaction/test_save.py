@@ -106,7 +106,8 @@ def test_what_does_not_fit_is_said_before_anything_is_written(made: Make, tmp_pa
         "column 'part' is string in the table and long in the rows; column 'y' is not in the table.",
         "  table: id long not null, part string, x int",
         "  rows:  part long, y double",
-        "Columns are matched by name. New ones are added with merge-schema=true.",
+        "Columns are matched by name. New ones are added with merge-schema=true. Where types differ, cast the "
+        "values to the table's type.",
     ]
     with pytest.raises(lakescan.SchemaMismatch, match="column 'id' is required, but is null in 1 rows of a batch"):
         now().append(pa.table({"id": [1, None]}))
