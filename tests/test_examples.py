@@ -61,6 +61,16 @@ def url(tmp_path: Path) -> Iterator[str]:
     server.server_close()
 
 
+def test_the_service_says_that_a_table_without_commits_has_no_version(url: str) -> None:
+    assert service.ask(f"{url}/health") == (200, {"version": None, "rows": 0, "advice": []})
+
+
+def test_the_service_names_the_members_that_an_order_lacks(url: str) -> None:
+    status, body = service.ask(f"{url}/orders", [{"order_id": 1, "day": "2026-01-05"}])
+    assert status == 400
+    assert body["error"].endswith("missing members: amount, country")
+
+
 def test_the_service_reads_what_it_saved_now_and_as_of_each_version(url: str) -> None:
     _, first = service.ask(f"{url}/orders", [ORDER, {**ORDER, "order_id": 2, "country": "DE"}])
     status, second = service.ask(f"{url}/orders", [{**ORDER, "amount": "12.00"}])

@@ -92,7 +92,7 @@ class Orders:
         with self._writing:
             table = self.table()
             result = table.upsert(given)
-        return {"inserted": result.inserted, "updated": result.updated, "version": str(table.version)}
+        return {"inserted": result.inserted, "updated": result.updated, "version": _version(table)}
 
     def delete(self, order_id: int) -> dict[str, Any]:
         """Delete an order."""
@@ -109,16 +109,24 @@ class Orders:
         """Whether the table can be opened, and what would make it faster to read."""
         table = self.table()
         return {
-            "version": str(table.version),
+            "version": _version(table),
             "rows": table.count(),
             "advice": [str(each) for each in table.health().findings],
         }
+
+
+def _version(table: lakescan.Table) -> str | None:
+    """The version as a text, since JavaScript's numbers are too short for it; None before the first commit."""
+    return None if table.version is None else str(table.version)
 
 
 def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
     """The rows of a request as a table; `InvalidOption` says what is wrong with them."""
     try:
         unknown = {name for row in rows for name in row} - set(ROWS.names)
+        missing = {name for row in rows for name in ROWS.names if name not in row}
+        if missing:
+            raise ValueError(f"missing members: {', '.join(sorted(missing))}")
         typed = [
             {
                 "order_id": row["order_id"],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from examples.pipelines import tables
 
 import lakescan
 
@@ -65,3 +66,11 @@ def test_each_run_of_a_pipeline_writes_new_rows_once_through_its_sink(tmp_path: 
             .sort_by("id")
             .equals(lakescan.table(orders).scan().to_arrow().sort_by("id"))
         )
+
+
+def test_the_tables_of_the_example_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKESCAN_PIPELINE", str(tmp_path))
+    for _ in range(2):
+        tables.main()
+    assert lakescan.table(tmp_path / "orders").count() == 3
+    assert lakescan.table(tmp_path / "copied").count() == 0

@@ -31,8 +31,8 @@ app: Section = Section(
     help="Iceberg and Delta tables, from the command line.",
 )
 GROUPS = (catalogs, states, maintenance, query, conformance)
-for group in GROUPS:
-    app.add_typer(group.app)
+for _group in GROUPS:
+    app.add_typer(_group.app)
 _CONTEXT = ("clusterId", "userId", "userName", "job", "notebook")
 _TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", *_CONTEXT)
 

@@ -16,7 +16,7 @@ from typing import Any
 import lakescan
 
 # Which formats each reads.
-ENGINES = {
+ENGINES: dict[str, tuple[str, ...]] = {
     "lakescan": ("delta", "iceberg"),
     "deltalake": ("delta",),
     "pyiceberg": ("iceberg",),

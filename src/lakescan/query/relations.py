@@ -106,7 +106,8 @@ class FrameRelation(Relation):
     """A view or frame of the engine: its columns are known by name."""
 
     def __init__(self, occurrence: Occurrence, columns: Sequence[str]) -> None:
-        self.columns, self._occurrence = tuple(columns), occurrence
+        self.columns: tuple[str, ...] = tuple(columns)
+        self._occurrence = occurrence
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
         """The column itself."""
@@ -165,7 +166,7 @@ class SharedRelation(Relation):
     """A query of WITH that is read several times: a condition reaches it as far as every reader has one."""
 
     def __init__(self, inner: Relation, readers: int) -> None:
-        self.columns = inner.columns
+        self.columns: tuple[str, ...] | None = inner.columns
         self._inner, self._readers = inner, readers
         self._asked: list[_Asked] = []
 

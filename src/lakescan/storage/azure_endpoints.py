@@ -12,7 +12,7 @@ _VARIABLES = {  # as object_store knows them
     "sas_token": ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY"),
 }
 ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
-SECRETS = tuple(name for names in _VARIABLES.values() for name in names)
+SECRETS: tuple[str, ...] = tuple(name for names in _VARIABLES.values() for name in names)
 
 
 def account_of(authority: str, account: str | None, environment: Mapping[str, str] = os.environ) -> str:

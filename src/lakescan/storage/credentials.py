@@ -94,7 +94,8 @@ class Credentials:
         source: CredentialSource | None = None,
         signer: RequestSigner | None = None,
     ) -> None:
-        self._known, self._source, self.signer = tuple(known), source, signer
+        self._known, self._source = tuple(known), source
+        self.signer: RequestSigner | None = signer
         self._lock, self._not_before = threading.Lock(), 0.0
 
     def __repr__(self) -> str:

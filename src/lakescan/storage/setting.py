@@ -80,10 +80,10 @@ def _kind(parse: Callable[[Any], Any], expects: str) -> Value[Any]:
     return Value(parse, expects, "Any")
 
 
-reversed_ = _kind(_not_reversed, "true or false")
-milliseconds = _kind(_of_milliseconds, "milliseconds, or a duration such as 500ms, 10s or 5m")
-timestamp = _kind(_of_timestamp, "milliseconds since 1970")
-timespan = _kind(_of_timespan, "seconds, or a duration such as 500ms, 10s or 5m")
-proxy = _kind(_of_proxy, "a URI, or a dictionary of scheme, host, port, username and password")
-sas = _kind(_of_sas, "text")
-object_ = _kind(lambda value: value, "an object of pyarrow's")
+reversed_: Value[Any] = _kind(_not_reversed, "true or false")
+milliseconds: Value[Any] = _kind(_of_milliseconds, "milliseconds, or a duration such as 500ms, 10s or 5m")
+timestamp: Value[Any] = _kind(_of_timestamp, "milliseconds since 1970")
+timespan: Value[Any] = _kind(_of_timespan, "seconds, or a duration such as 500ms, 10s or 5m")
+proxy: Value[Any] = _kind(_of_proxy, "a URI, or a dictionary of scheme, host, port, username and password")
+sas: Value[Any] = _kind(_of_sas, "text")
+object_: Value[Any] = _kind(lambda value: value, "an object of pyarrow's")

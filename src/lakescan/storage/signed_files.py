@@ -34,7 +34,7 @@ class SignedFiles(pafs.FileSystemHandler):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SignedFiles) and other.bucket is self.bucket
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
         """The name of this kind of filesystem."""
@@ -135,7 +135,8 @@ class SignedInput:
     def __init__(self, bucket: SignedBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
         self._size, self._tail = bucket.tail(key, _TAIL)
-        self._at, self.closed = 0, False
+        self._at = 0
+        self.closed: bool = False
 
     def read(self, length: int = -1) -> bytes:
         """Read the next bytes."""
@@ -167,7 +168,8 @@ class SignedOutput:
 
     def __init__(self, bucket: SignedBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
-        self._waiting, self._at, self.closed = bytearray(), 0, False
+        self._waiting, self._at = bytearray(), 0
+        self.closed: bool = False
         self._upload: str | None = None
         self._failure: BaseException | None = None
         self._pool: ThreadPoolExecutor | None = None

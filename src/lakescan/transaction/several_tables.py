@@ -47,7 +47,7 @@ class SeveralTables:
     def __init__(self, name: str, catalog: Any, alias: str) -> None:
         self._name, self._real = name, catalog
         check_supported(name, catalog)
-        self.catalog = collecting_catalog(alias, catalog)
+        self.catalog: Any = collecting_catalog(alias, catalog)
 
     @property
     def changed(self) -> list[CollectedTable]:

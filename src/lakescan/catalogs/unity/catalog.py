@@ -99,7 +99,13 @@ class UnityCatalog:
         """Raise `UnsupportedFeature`, too."""
         raise self._no_iceberg(f"an Iceberg table {dotted_name(name)}")
 
-    create_table_transaction = register_table = create_table
+    def create_table_transaction(self, name: Name, **arguments: Any) -> NoReturn:
+        """Raise `UnsupportedFeature`, too."""
+        self.create_table(name)
+
+    def register_table(self, name: Name, **arguments: Any) -> NoReturn:
+        """Raise `UnsupportedFeature`, too."""
+        self.create_table(name)
 
     def list_namespaces(self, under: Name = ()) -> list[Name]:
         """The schemas."""

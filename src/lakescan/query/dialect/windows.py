@@ -11,7 +11,7 @@ from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.typed import Typed, common_type, converted, unsupported
 
 Translate = Callable[[Any], Typed]
-WINDOW_FUNCTIONS = {
+WINDOW_FUNCTIONS: dict[str, t.Type | None] = {
     "row_number": t.INT,
     "rank": t.INT,
     "dense_rank": t.INT,

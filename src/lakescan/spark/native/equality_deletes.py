@@ -37,7 +37,7 @@ class DeletedKeys:
     def __init__(self, spark: SparkSession, plan: ScanPlan, context: ReadContext) -> None:
         self._spark, self._context = spark, context
         self._deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY))
-        self.keys = sorted({tuple(ids) for ids in self._deletes["equality_ids"].to_pylist()})
+        self.keys: list[tuple[int, ...]] = sorted({tuple(ids) for ids in self._deletes["equality_ids"].to_pylist()})
 
     @property
     def compared(self) -> set[int]:
