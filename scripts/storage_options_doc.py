@@ -17,6 +17,16 @@ _HEAD = """# Storage options
 option `storage-options` on Spark. An option has the names that pyarrow, object_store and delta-rs, boto, fsspec (s3fs,
 gcsfs, adlfs), Hadoop and pyiceberg give it. Case does not matter; `spark.hadoop.` before a name neither.
 
+<!-- not run: needs a server -->
+```python no-run
+import lakescan
+
+minio = {"endpoint": "http://localhost:9000", "access_key_id": "me", "secret_access_key": "..."}
+orders = lakescan.table("s3://bucket/orders", storage_options=minio)
+```
+
+The names of one library mean what those of another do:
+
 ```python
 from lakescan.storage.options import StorageOptions
 
@@ -27,9 +37,9 @@ assert StorageOptions.of(s3fs) == StorageOptions.of(hadoop)
 
 Files are read and written by Arrow's clients. Delta commits, and the removal of many files, are requests of obstore's.
 Both get the same endpoint, region and credentials. An option that a client cannot obey is an error that names it, when
-a location of that store is reached: none is ignored, but what tunes only Hadoop's or fsspec's own clients
-(`fs.s3a.threads.max`, `use_listings_cache`). Options of other stores than the location's are left out. An option that
-stands below several stores (`endpoint`, `token`) reaches the location's.
+a location of that store is reached. Only options that tune Hadoop's or fsspec's own clients are ignored
+(`fs.s3a.threads.max`, `use_listings_cache`), and those of other stores than the location's. An option that the tables
+have for several stores (`endpoint`, `token`) is taken for the location's.
 
 This page is made from the source by `scripts/storage_options_doc.py`.
 """
@@ -59,7 +69,9 @@ An option comes first, then the environment, then AWS's configuration files (`~/
 | Google | `CLOUD_STORAGE_EMULATOR_ENDPOINT`, `STORAGE_EMULATOR_HOST`, `GOOGLE_BASE_URL`; without credentials then | | `GOOGLE_BEARER_TOKEN`, `GOOGLE_APPLICATION_CREDENTIALS`, those of gcloud, the machine's; none with `GOOGLE_SKIP_SIGNATURE` |
 | Azure | `AZURE_STORAGE_ENDPOINT`, `AZURE_ENDPOINT` | | `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN` of the account `AZURE_STORAGE_ACCOUNT_NAME`, if that is set; `AZURE_CLIENT_ID` and its siblings; workload identities, `az`, the machine's |
 
-A catalog's properties (`s3.endpoint`, ...) are read by pyiceberg's client, which takes no endpoint from the environment.
+For tables of a catalog, endpoints come from the catalog's properties (`s3.endpoint`, ...), as in pyiceberg: of the
+environment, only Google's `CLOUD_STORAGE_EMULATOR_ENDPOINT` counts. Google's token and Azure's account keys and
+shared signatures come from the properties, too.
 
 `profile` needs botocore, and so do commits with `role_arn`. Keys of a profile that expire are renewed for commits; Arrow
 keeps those that it was given when the table was opened. Keys in options do not assume a role: that is refused.
