@@ -27,7 +27,10 @@ class CatalogViews(ABC):
     """The methods of `Catalog` that are about views."""
 
     name: str
-    _catalog: Any
+
+    @property
+    @abstractmethod
+    def _catalog(self) -> Any: ...
 
     @abstractmethod
     def _identifier(self, name: str) -> Identifier: ...

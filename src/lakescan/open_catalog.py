@@ -62,7 +62,12 @@ class Catalog(CatalogViews):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._catalog = connection(name)
+        connection(name)  # a name that is not known is told here
+
+    @property
+    def _catalog(self) -> Any:
+        """The connection for this thread: Hive's has one socket, and threads would read each other's answers."""
+        return connection(self.name)
 
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
