@@ -336,6 +336,33 @@ def test_what_the_metastore_refuses_of_a_delta_table_is_said_in_its_words(hive: 
     assert hive.list_tables("db") == []
 
 
+@pytest.mark.parametrize(
+    "words", ["Unable to commit: javax.jdo.JDODataStoreException: Communications link failure", ""]
+)
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_metastore_that_lost_its_database_may_have_made_the_table(hive: Hive, words: str, is_made: bool) -> None:
+    """Its commit may still arrive: the files of the table stay."""
+    from hive_metastore.ttypes import MetaException
+
+    create, folders = HiveClient.create, []
+
+    def fails(self: HiveClient, table: Any) -> None:
+        folders.append(Path(table.sd.location.removeprefix("file://")))
+        if is_made:
+            create(self, table)
+        raise MetaException(words)
+
+    with patch.object(HiveClient, "create", fails), looks(2):
+        if is_made:
+            hive.create_with("db.t", TableDefinition(()), ROWS, format="delta")
+            assert ids(hive.load_table("db.t")) == [1, 2]
+        else:
+            with pytest.raises(lakescan.CommitStateUnknown):
+                hive.create_with("db.t", TableDefinition(()), ROWS, format="delta")
+    assert list(folders[0].glob("*.parquet"))
+    assert hive.table_exists("db.t") == is_made
+
+
 def test_a_metastore_that_does_not_answer_is_a_fault_of_storage() -> None:
     gone = lakescan.catalog("gone", type="hive", uri="thrift://127.0.0.1:9", warehouse="file:///lake")
     for ask in (

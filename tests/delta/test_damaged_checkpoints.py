@@ -71,6 +71,37 @@ def test_a_checkpoint_of_other_columns_is_refused(
         read(checkpointed.parents[1])
 
 
+def in_two_parts(checkpoint: Path) -> tuple[Path, Path]:
+    """The checkpoint in two parts: of other actions, which has no column of files, and of files."""
+    rows = pq.read_table(checkpoint)
+    first, second = (checkpoint.with_name(f"{1:020d}.checkpoint.{n:010d}.{2:010d}.parquet") for n in (1, 2))
+    pq.write_table(rows.filter(rows["add"].is_null()).drop_columns(["add", "remove"]), first)
+    pq.write_table(rows.filter(rows["add"].is_valid()).select(["add"]), second)
+    checkpoint.unlink()
+    (checkpoint.parent / "_last_checkpoint").write_text('{"version": 1, "size": 6, "parts": 2}')
+    for number in (0, 1):  # so that nothing but the checkpoint says what there is
+        (checkpoint.parent / f"{number:020d}.json").unlink()
+    return first, second
+
+
+def test_a_part_of_a_checkpoint_needs_no_column_of_files(checkpointed: Path) -> None:
+    """A Delta kernel's table has such parts (`parquet_row_group_skipping`)."""
+    in_two_parts(checkpointed)
+    table = lakescan.table(checkpointed.parents[1])
+    assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
+    assert table.count() == 6
+    table.append(pa.table({"n": pa.array([6]), "p": ["y"]}))
+    table.checkpoint()
+    assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_part_whose_files_are_in_a_column_of_another_name_is_refused(checkpointed: Path) -> None:
+    _, second = in_two_parts(checkpointed)
+    pq.write_table(pq.read_table(second).rename_columns(["adds"]), second)
+    with pytest.raises(CorruptMetadata, match=r"no text column add\.path"):
+        read(checkpointed.parents[1])
+
+
 @pytest.mark.parametrize(
     "parsed",
     [

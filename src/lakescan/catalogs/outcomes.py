@@ -28,7 +28,10 @@ _REFUSALS = frozenset(
 )
 # Errors before a request to Glue.
 _NOT_ASKED = frozenset(("NoCredentialsError", "PartialCredentialsError", "ParamValidationError", "NoRegionError"))
-_ANSWERS = frozenset(("MetaException",))  # of a metastore that has ended its work: what is not there then is not made
+# What a metastore says that its file system refused, before it asked its database. Of its database's own errors, such as
+# a connection lost in a commit, it says no more than what failed: the change may still arrive.
+_OF_FILES = ("java.io", "java.nio.file", *(f"org.apache.hadoop.{name}" for name in ("fs", "hdfs", "ipc", "security")))
+_FILE_ERRORS = tuple(f"Got exception: {package}." for package in _OF_FILES)
 
 
 def settled(
@@ -55,7 +58,7 @@ def settled(
         is_refused = is_refusal(error)
         if is_refused and not isinstance(error, repeated):
             raise
-        is_ended = is_refused or type(error).__name__ in _ANSWERS
+        is_ended = is_refused or _is_of_files(error)
 
         def look() -> bool | None:
             found = is_made()
@@ -89,6 +92,14 @@ def is_refusal(error: Exception) -> bool:
     if isinstance(error, ValueError | TypeError | LookupError | AttributeError):  # before a request
         return True
     return not kinds.isdisjoint(_REFUSALS | _NOT_ASKED)
+
+
+def _is_of_files(error: Exception) -> bool:
+    """Whether a metastore says that its work ended at the files of a table: what is not there then, is not made."""
+    if type(error).__name__ != "MetaException":
+        return False
+    words = str(getattr(error, "message", None) or error)
+    return words.startswith(_FILE_ERRORS) or words.endswith("is not a directory or unable to create one")
 
 
 def _is_refused(error: Exception) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _BATCH_ROWS = 1 << 17
 # of file than this. Up to _FEW_ROWS and _FEW_BYTES, a file is read whatever its size.
 _ROWS_PER_BYTE, _FEW_ROWS = 16, 1 << 20
 _BYTES_PER_BYTE, _FEW_BYTES = 400, 1 << 28
+_WITHOUT_FILES = (
+    "txn", "remove", "metaData", "protocol", "domainMetadata", "checkpointMetadata", "sidecar",
+)  # fmt: skip
 _TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
@@ -49,11 +53,12 @@ class CheckpointFile:
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
         """Batches of a struct column, restricted to these members, each with the number of its first row.
 
-        Yields nothing if the column is missing; only `add` is required. Raises `CorruptMetadata`.
+        Yields nothing if the column is missing. One file of several may have no `add`, if all its rows are other
+        actions. Raises `CorruptMetadata`.
         """
         with self._opened() as file:
             kind = _struct_of(file, column)
-            if kind is None and (column != "add" or not file.metadata.num_rows):
+            if kind is None and (column != "add" or self._has_only_other_actions(file)):
                 return
             if kind is None or not _has_paths(kind):
                 raise CorruptMetadata(
@@ -93,6 +98,16 @@ class CheckpointFile:
         self._check_rows(len(rows), file.metadata.num_rows)
         present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, required)))
         return pc.indices_nonzero(present).to_numpy().astype(np.int64)
+
+    def _has_only_other_actions(self, file: pq.ParquetFile) -> bool:
+        """Whether each row is an action that is no `add`: one in a column that is not known could be a file."""
+        if not file.metadata.num_rows:
+            return True
+        names = [name for name in _WITHOUT_FILES if _struct_of(file, name) is not None]
+        rows = file.read(columns=names)
+        self._check_rows(rows.num_rows, file.metadata.num_rows)
+        present = [rows[name].is_valid() for name in names]
+        return bool(present) and pc.all(functools.reduce(pc.or_, present)).as_py()
 
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
