@@ -91,6 +91,25 @@ def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind
         lakescan.table(location).scan().to_arrow()
 
 
+@pytest.mark.parametrize("kind", ["positions", "keys"])
+def test_all_deletes_of_a_file_with_more_than_recorded_apply(
+    table: Any, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Impala's table `iceberg_v2_delete_equality_nulls` has such a file, of which Java applies all rows, too."""
+    path = f"{table.location()}/data/d.parquet"
+    if kind == "positions":
+        deleted = [(paths(table)[0], 3), (paths(table)[0], 4)]
+        location = commit_deletes(table.metadata_location, [write_position_deletes(path, deleted[:1])])
+        write_position_deletes(path, deleted)
+    else:
+        made = write_equality_deletes(path, pa.table({"n": [1]}), {"n": 1})
+        location = commit_deletes(table.metadata_location, [made])
+        write_equality_deletes(path, pa.table({"n": [1, 2]}), {"n": 1})
+    scan, every = lakescan.table(location).scan(), table.scan().to_arrow().num_rows
+    assert (scan.to_arrow().num_rows, scan.count()) == (every - 2, every - 2)
+    assert "has 2 deletes, but the metadata says 1: all are applied" in caplog.text
+
+
 def test_a_vector_of_rows_that_the_file_lacks_is_refused() -> None:
     vector = BitMap64([1, 9])
     assert of_file(vector, "f", 10) == vector

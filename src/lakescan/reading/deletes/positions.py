@@ -235,12 +235,21 @@ def _among(positions: BitMap64, rows: int | None) -> BitMap64:
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:
-    """Raise `CorruptData` if a delete file's row count differs from its manifest's; unknown (None or -1) passes."""
-    if recorded is not None and recorded >= 0 and rows != recorded:
+    """Compare a delete file's row count with its manifest's; unknown (None or -1) passes.
+
+    Raises `CorruptData` if the file has fewer: deletes are lost. If it has more, all of them apply, as in other readers
+    (manifests that were edited by hand say such counts), and a warning says so.
+    """
+    if recorded is None or recorded < 0 or rows == recorded:
+        return
+    if rows < recorded:
         raise CorruptData(
             f"{shown(location)} has {rows:,} deletes, but the metadata says {recorded:,}: it is damaged, or was "
             "replaced by another file. Restore it."
         )
+    _LOG.warning(
+        "%s has %s deletes, but the metadata says %s: all are applied", shown(location), f"{rows:,}", f"{recorded:,}"
+    )
 
 
 def check_columns(location: str, projection: Projection) -> None:
