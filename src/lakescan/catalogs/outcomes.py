@@ -28,7 +28,7 @@ _REFUSALS = frozenset(
 )
 # Errors before a request to Glue.
 _NOT_ASKED = frozenset(("NoCredentialsError", "PartialCredentialsError", "ParamValidationError", "NoRegionError"))
-# What a metastore says that its file system refused, before it asked its database. Of its database's own errors, such as
+# What a metastore says that its file system refused, before it asked its database. Of errors of its database, such as
 # a connection lost in a commit, it says no more than what failed: the change may still arrive.
 _OF_FILES = ("java.io", "java.nio.file", *(f"org.apache.hadoop.{name}" for name in ("fs", "hdfs", "ipc", "security")))
 _FILE_ERRORS = tuple(f"Got exception: {package}." for package in _OF_FILES)
