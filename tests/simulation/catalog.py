@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -13,7 +13,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, NoSuch
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
-from pyiceberg.table.update import AddSnapshotUpdate, _apply_table_update
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, _apply_table_update
 from requests import ConnectionError, Response
 
 from lakescan.iceberg.metadata.write import metadata_writes
@@ -145,6 +145,24 @@ def _(update: _Unchecked, base: Any, context: Any) -> Any:
     return base.model_copy(update=changes)
 
 
+def _check_numbers(metadata: Any, requirements: Any, updates: Any, known: Collection[str]) -> None:
+    """Refuse a used sequence number if a branch has used it that the client does not know.
+
+    A client can require nothing of a branch that was made after it loaded the table: only a server can see this. Of
+    other branches, this server looks at no numbers, as not all do.
+    """
+    named = {each.ref for each in requirements if isinstance(each, AssertRefSnapshotId)}
+    if not {*metadata.refs} - named - {*known}:
+        return
+    for each in updates:
+        number = each.snapshot.sequence_number if isinstance(each, AddSnapshotUpdate) else None
+        if number is not None and metadata.format_version > 1 and number <= metadata.last_sequence_number:
+            raise CommitFailedException(
+                f"Cannot add snapshot with sequence number {number} older than last sequence number "
+                f"{metadata.last_sequence_number}"
+            )
+
+
 class SimulatedCatalog(MetastoreCatalog):
     """One client's connection; all have the same pointer."""
 
@@ -185,15 +203,19 @@ class SimulatedCatalog(MetastoreCatalog):
             return self._server_commit(table, requirements, updates)
 
     def _server_commit(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
-        (staged,) = self._served_all([(table.name(), requirements, updates)])
+        (staged,) = self._served_all([(table.name(), requirements, updates)], {*table.metadata.refs})
         return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
 
-    def _served_all(self, changes: Sequence[tuple[tuple[str, ...], Any, Any]]) -> list[Table]:
-        """Commit to one table or several: to all of them, or to none."""
+    def _served_all(
+        self, changes: Sequence[tuple[tuple[str, ...], Any, Any]], refs: Collection[str] = ()
+    ) -> list[Table]:
+        """Commit to one table or several: to all of them, or to none. `refs` are those that the client knew."""
         known = self.pointer.locations
         if missing := [name for name, _, _ in changes if name not in known]:
             raise NoSuchTableError(".".join(missing[0]))
         before = [self._table(name, known[name]) for name, _, _ in changes]
+        for now, (_, requirements, updates) in zip(before, changes, strict=True):
+            _check_numbers(now.metadata, requirements, updates, refs)
         after = [self._update_and_stage_table(now, *change) for now, change in zip(before, changes, strict=True)]
         pairs = [each for each in zip(before, after, strict=True) if each[0].metadata != each[1].metadata]
         for _, staged in pairs:
@@ -222,7 +244,7 @@ class SimulatedCatalog(MetastoreCatalog):
         return world.call("commit", " and ".join(each[-1] for each in names), act, WRITE)
 
     def _update_and_stage_table(self, current: Any, identifier: Any, requirements: Any, updates: Any) -> Any:
-        if self.pointer.kind == "rest":  # a server that does not look at sequence numbers
+        if self.pointer.kind == "rest":  # see `_check_numbers`
             updates = tuple(
                 _Unchecked(**each.model_dump()) if isinstance(each, AddSnapshotUpdate) else each for each in updates
             )

@@ -88,7 +88,8 @@ def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
     """That no branch has another snapshot by now; in version 1, not this branch.
 
     Branches share sequence numbers and row ids, which not all catalogs check: a number that is used twice, or less than
-    the last one, makes deletes miss their rows, and other readers refuse the table.
+    the last one, makes deletes miss their rows, and other readers refuse the table. Of a branch that was made since,
+    nothing can be required: there a server must look at the number itself, as Iceberg's own does.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import AssertRefSnapshotId
