@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lakescan
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
 from lakescan.storage import Storage
@@ -32,6 +33,12 @@ def odd(tmp_path: Path) -> Path:
     """A file with a map, whose entries have the logical type UNKNOWN; a column of nulls has it rightly."""
     path = tmp_path / "odd.parquet"
     pq.write_table(ROWS, path)
+    spoil(path)
+    return path
+
+
+def spoil(path: Path) -> None:
+    """Give the entries of all maps of a file the logical type UNKNOWN."""
     data = path.read_bytes()
     footer = footer_of(data)
     assert ENTRIES + b"\x00" in footer
@@ -39,7 +46,6 @@ def odd(tmp_path: Path) -> Path:
     path.write_bytes(data[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
     with pytest.raises(OSError, match=REFUSAL):
         pq.ParquetFile(path)
-    return path
 
 
 def test_the_type_is_taken_from_groups_and_from_nothing_else(odd: Path, tmp_path: Path) -> None:
@@ -50,6 +56,22 @@ def test_the_type_is_taken_from_groups_and_from_nothing_else(odd: Path, tmp_path
 def test_such_a_file_is_read(odd: Path) -> None:
     with open_parquet(Storage(), str(odd)) as data:
         assert data.file.read().to_pylist() == ROWS.to_pylist()
+
+
+def test_such_a_checkpoint_is_read_too(tmp_path: Path) -> None:
+    """Databricks wrote them with the Parquet library of 2020."""
+    lakescan.save(ROWS.select(["x"]), tmp_path / "t", format="delta")
+    lakescan.table(tmp_path / "t").checkpoint()
+    (checkpoint,) = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
+    pq.write_table(pq.read_table(checkpoint), checkpoint)
+    spoil(checkpoint)
+    (tmp_path / "t" / "_delta_log" / f"{0:020d}.json").unlink()
+    table = lakescan.table(tmp_path / "t")
+    assert sorted(table.to_arrow()["x"].to_pylist()) == [1, 2, 3]
+    assert lakescan.sql(f"VACUUM delta.`{tmp_path / 't'}` RETAIN 200 HOURS DRY RUN").to_arrow().num_rows == 0
+    table.delete("x = 2")
+    table.checkpoint()
+    assert sorted(lakescan.table(tmp_path / "t").to_arrow()["x"].to_pylist()) == [1, 3]
 
 
 def test_a_footer_that_breaks_off_is_an_error(odd: Path) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from lakescan.delta.log.text import ADVICE, Action
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding import decoding
+from lakescan.reading.parquet.footer import open_checkpoint
 from lakescan.storage import Storage
 
 _BATCH_ROWS = 1 << 17
@@ -112,7 +113,7 @@ class CheckpointFile:
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
         with decoding(self.location, "the checkpoint"), self.storage.open(self.location) as handle:
-            file = pq.ParquetFile(handle)
+            file = open_checkpoint(handle, self.location)
             self._check_size(file.metadata, handle.size())
             yield file
 

@@ -210,6 +210,20 @@ def parsed_footer(data: bytes, path: str) -> Footer:
         return Footer(path, _metadata(data), data)
 
 
+def open_checkpoint(file: pa.NativeFile, path: str) -> pq.ParquetFile:
+    """Open a Parquet file of a log, of which pyarrow believes the footer; it is repaired if pyarrow refuses its types.
+
+    Raises what pyarrow raises, and `CorruptData`.
+    """
+    try:
+        return pq.ParquetFile(file)
+    except OSError as error:
+        if REFUSAL not in str(error):
+            raise
+    data = read_footer_bytes(file, path)
+    return pq.ParquetFile(file, metadata=None if data is None else parsed_footer(data, path).metadata)
+
+
 def _metadata(data: bytes) -> pq.FileMetaData:
     return pq.read_metadata(pa.BufferReader(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
 
