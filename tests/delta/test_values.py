@@ -147,7 +147,27 @@ def test_base85_survives(data: bytes) -> None:
     assert decode_z85(encode_z85(data).encode()) == data
 
 
-@pytest.mark.parametrize("text", [b"abcd", b'ab"de'])
+def padded_z85(data: bytes) -> str:
+    """As Rust's library for Z85 encodes bytes that are no multiple of four: `#` in front of the last group."""
+    whole, rest = data[: len(data) // 4 * 4], data[len(data) // 4 * 4 :]
+    last = encode_z85(bytes(4 - len(rest)) + rest)[4 - len(rest) :] if rest else ""
+    return encode_z85(whole) + ("#" * (4 - len(rest)) + last if rest else "")
+
+
+@given(st.binary(max_size=40))
+def test_base85_that_is_padded_by_its_last_group_is_decoded(data: bytes) -> None:
+    assert decode_z85(padded_z85(data).encode()) == data
+
+
+def test_an_inline_vector_of_a_table_of_deltas_kernel_is_decoded() -> None:
+    """Of `cdf-table-with-dv`: the vector of version 5 deletes row 3."""
+    assert decode_z85(b"^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093")[-2:] == b"\x03\x00"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"abcd", b'ab"de', b"%nSc1", b"#zzzz", b"00000#zzzz", b"##zzz", b"###zz", b"####0", b"##0930", b"##09300000"],
+)
 def test_text_that_is_not_base85_is_refused(text: bytes) -> None:
     with pytest.raises(CorruptMetadata, match="Base85"):
         decode_z85(text)

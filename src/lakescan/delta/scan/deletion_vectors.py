@@ -21,28 +21,48 @@ from lakescan.storage import join
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGIT = np.full(256, 255, dtype=np.uint8)
 _DIGIT[np.frombuffer(_ALPHABET, dtype=np.uint8)] = np.arange(85)
+_POWERS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.int64)
+_LARGEST = (1 << 32) - 1
 _UUID_LENGTH = 20
 _SIZE_AND_CRC = 8
 
 
 def decode_z85(text: bytes) -> bytes:
-    """Decode Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`."""
+    """Decode Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`.
+
+    The protocol pads with bytes, which the descriptor's size cuts off. Rust's library for Z85 pads the last group with
+    up to three `#` in front instead, one for each byte that is missing; no other group can begin with `#`.
+    """
     digits = _DIGIT[np.frombuffer(text, dtype=np.uint8)]
     if len(text) % 5 or (digits == 255).any():
-        raise CorruptMetadata(f"an inline deletion vector is not valid Base85: {text[:40]!r}. {ADVICE}")
-    return _from_digits(digits.reshape(-1, 5)).tobytes()
+        raise _not_base85(text)
+    groups = digits.reshape(-1, 5)
+    missing = min(3, len(text[-5:]) - len(text[-5:].lstrip(b"#")))
+    if not missing:
+        return _from_digits(groups, text).tobytes()
+    last = int(groups[-1, missing:].astype(np.int64) @ _POWERS[missing:])
+    if last >= 256 ** (4 - missing):
+        raise _not_base85(text)
+    return _from_digits(groups[:-1], text).tobytes() + last.to_bytes(4 - missing, "big")
 
 
 def encode_z85(data: bytes) -> str:
     """Encode bytes, a multiple of four, in Base85 in the Z85 alphabet."""
     words = np.frombuffer(data, dtype=">u4").astype(np.int64)
-    digits = words[:, None] // np.array([85**4, 85**3, 85**2, 85, 1]) % 85
+    digits = words[:, None] // _POWERS % 85
     return np.frombuffer(_ALPHABET, dtype=np.uint8)[digits].tobytes().decode()
 
 
-def _from_digits(digits: np.ndarray) -> np.ndarray:
-    powers = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
-    return (digits.astype(np.uint64) * powers).sum(axis=-1).astype(">u4")
+def _from_digits(digits: np.ndarray, text: bytes) -> np.ndarray:
+    """The words of groups of digits; raises `CorruptMetadata` if one is too large."""
+    words = digits.astype(np.int64) @ _POWERS
+    if (words > _LARGEST).any():
+        raise _not_base85(text)
+    return words.astype(">u4")
+
+
+def _not_base85(text: bytes) -> CorruptMetadata:
+    return CorruptMetadata(f"an inline deletion vector is not valid Base85: {text[:40]!r}. {ADVICE}")
 
 
 def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
@@ -99,10 +119,11 @@ def _uuids(encoded: pa.Array) -> pa.Array:
     last = texts.cast(pa.binary(_UUID_LENGTH))
     raw = np.frombuffer(last.buffers()[1], dtype=np.uint8, count=len(last) * _UUID_LENGTH, offset=last.offset * 20)
     digits = _DIGIT[raw].reshape(-1, 4, 5)
-    if (wrong := (digits == 255).any(axis=(1, 2))).any():
+    words = digits.astype(np.int64) @ _POWERS
+    if (wrong := ((digits == 255) | (words > _LARGEST)[..., None]).any(axis=(1, 2))).any():
         text = shown(encoded[int(wrong.argmax())].as_py())
         raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {text}. {ADVICE}")
-    return format_uuids(np.ascontiguousarray(_from_digits(digits)).view(np.uint8).reshape(-1, 16))
+    return format_uuids(np.ascontiguousarray(words.astype(">u4")).view(np.uint8).reshape(-1, 16))
 
 
 def _inline(where: pa.Array, inline: pa.Array, sizes: pa.Array) -> pa.Array:
