@@ -565,6 +565,15 @@ def test_rows_with_nan_are_found_by_filters_of_the_frame(spark, tmp_path: Path, 
     assert spark_own.where(condition).count() == 0
 
 
+@pytest.mark.parametrize("condition", ["x > 5", "s.x > 5", "s.in.y > 5"])
+def test_rows_with_nan_that_are_written_here_are_found_by_sparks_own_reader(
+    spark, tmp_path: Path, condition: str
+) -> None:
+    rows = nested_rows().select(["s"]).append_column("x", pa.array([1.0, math.nan, None, 2.0]))
+    lakescan.save(rows, tmp_path / "t", format="delta")
+    assert spark.read.parquet(str(tmp_path / "t" / "*.parquet")).where(condition).count() == 1
+
+
 def test_deletes_in_another_spelling_and_files_that_are_listed_twice(spark, tmp_path: Path) -> None:
     table = local_catalog(tmp_path).create_table("n.t", pa.schema({"id": pa.int64()}))
     table.append(pa.table({"id": range(10)}))

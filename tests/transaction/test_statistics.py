@@ -10,14 +10,17 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakescan
 from lakescan.catalogs.registry import connection
+from lakescan.write.partitioned_writer import write_rows
 from tests.support.two_commits import saved
 
 NAN, INF = math.nan, math.inf
@@ -252,6 +255,46 @@ def test_files_of_many_row_groups_have_bounds_of_all(tmp_path: Path) -> None:
     saved(pa.Table.from_batches(batches), tmp_path, format="delta", target_file_size_bytes=1)
     assert lakescan.table(tmp_path).scan().where("x > 1").to_arrow().num_rows == 4
     assert lakescan.table(tmp_path).scan().where("x < 2").to_arrow()["x"].to_pylist() == [1.0]
+
+
+def recorded_statistics(table: Path) -> list[dict[str, Any]]:
+    """Of the files that its newest commit adds."""
+    log = sorted((table / "_delta_log").glob("*.json"))[-1]
+    actions = map(json.loads, log.read_text().splitlines())
+    return [json.loads(each["add"]["stats"]) for each in actions if "add" in each]
+
+
+def footer_bounds(file: Path) -> list[dict[str, Any]]:
+    """The bounds of the columns that have them, of each row group."""
+    found = pq.read_metadata(file)
+    groups = [found.row_group(n) for n in range(found.num_row_groups)]
+    columns = [[group.column(n) for n in range(group.num_columns)] for group in groups]
+    return [{c.path_in_schema: (c.statistics.min, c.statistics.max) for c in each if c.statistics} for each in columns]
+
+
+def test_columns_with_nan_have_no_statistics_in_footers(tmp_path: Path) -> None:
+    """They would leave NaN out, and Spark, for which it is the greatest number, would skip its row groups."""
+    inner = pa.array([{"f": NAN, "g": 1.0}, None, {"f": 2.0, "g": 2.0}], pa.struct({"f": "float", "g": "double"}))
+    saved(pa.table({"id": [1, 2, 3], "a.b": [1.5, NAN, None], "s": inner}), tmp_path, format="delta")
+    (file,) = tmp_path.glob("*.parquet")
+    assert footer_bounds(file) == [{"id": (1, 3), "s.g": (1.0, 2.0)}]
+    assert lakescan.table(tmp_path).scan().where("`a.b` > 100").to_arrow()["id"].to_pylist() == [2]
+
+
+def test_a_file_ends_before_a_row_group_whose_nan_its_footer_would_leave_out(tmp_path: Path) -> None:
+    lakescan.save(pa.table({"x": pa.array([], pa.float64())}), tmp_path, format="delta")
+    table = lakescan.table(tmp_path)
+    groups = [[1.0, 2.0], [3.0, 4.0], [5.0, NAN], [6.0, 7.0]]
+    with patch.object(write_rows, "__defaults__", (2,)):
+        table.append(pa.Table.from_batches([pa.record_batch({"x": group}) for group in groups]))
+    files = sorted(map(footer_bounds, tmp_path.glob("*.parquet")), key=len)
+    assert [{"x": (1.0, 2.0)}, {"x": (3.0, 4.0)}] in files
+    assert [{}, {}] in files
+    bounds = {(each["minValues"].get("x"), each["maxValues"].get("x")) for each in recorded_statistics(tmp_path)}
+    assert bounds == {(1.0, 4.0), (5.0, None)}
+    scan = lakescan.table(tmp_path).scan().where("x >= 6")
+    assert sorted(map(str, scan.to_arrow()["x"].to_pylist())) == ["6.0", "7.0", "nan"]
+    assert scan.count() == 3
 
 
 def test_instants_are_in_utc(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ that is most of the time of writing, and the part that is written before makes t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ def dictionary_columns(rows: pa.Table) -> bool | list[str]:
     if not plain:
         return True
     others = (field for n, field in enumerate(rows.schema) if n not in plain)
-    return [path for field in others for path in _paths(field.name, field.type)]
+    return [path for field in others for path in leaf_paths(field.name, field.type)]
 
 
 def _hardly_repeats(column: pa.ChunkedArray, sample: pa.Array) -> bool:
@@ -49,17 +49,27 @@ def _is_wide(kind: pa.DataType) -> bool:
     return kind not in (pa.null(), pa.bool_(), pa.int8(), pa.int16())
 
 
-def _paths(path: str, kind: pa.DataType) -> Iterator[str]:
+def leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
     """The paths of the leaf columns of a field, as Arrow names them in Parquet files."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_struct(kind):
         for field in kind:
-            yield from _paths(f"{path}.{field.name}", field.type)
+            yield from leaf_paths(f"{path}.{field.name}", field.type)
     elif pa.types.is_map(kind):
-        yield from _paths(f"{path}.key_value.{kind.key_field.name}", kind.key_type)
-        yield from _paths(f"{path}.key_value.{kind.item_field.name}", kind.item_type)
+        yield from leaf_paths(f"{path}.key_value.{kind.key_field.name}", kind.key_type)
+        yield from leaf_paths(f"{path}.key_value.{kind.item_field.name}", kind.item_type)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield from _paths(f"{path}.list.element", kind.value_type)
+        yield from leaf_paths(f"{path}.list.element", kind.value_type)
     else:
         yield path
+
+
+def leaf_path(schema: pa.Schema, places: Sequence[int]) -> str:
+    """The path of a leaf column inside of structs, by the positions of the fields from the root to it."""
+    field = schema.field(places[0])
+    names = [field.name]
+    for place in places[1:]:
+        field = field.type.field(place)
+        names.append(field.name)
+    return ".".join(names)

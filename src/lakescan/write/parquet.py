@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from lakescan.encryption.table_keys import NewKey
 from lakescan.errors import missing_dependency
 from lakescan.storage.faults import storage_boundary
-from lakescan.write.dictionaries import dictionary_columns
-from lakescan.write.statistics import FileStatistics, Leaf, count_nans
+from lakescan.write.dictionaries import dictionary_columns, leaf_path, leaf_paths
+from lakescan.write.statistics import Counted, FileStatistics, Leaf, counted, with_nans
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
 GROUP_ROWS = 1 << 20  # maximum per row group
@@ -46,7 +46,7 @@ class PartitionWriter:
     ) -> None:
         self._group_rows = group_rows
         self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
-        self._nans = [0] * len(leaves)  # of the open file
+        self._counted: dict[int, Counted] = {}  # of the open file: leaf columns without statistics in its footer
         self._kept: list[pa.RecordBatch] = []
         self._rows = 0
         self._written = 0  # rows of the open file
@@ -84,8 +84,11 @@ class PartitionWriter:
         if not self._rows:
             return
         table = pa.Table.from_batches(self._kept, self._schema)
-        writer, sink = self._opened(table)
-        self._nans = [old + new for old, new in zip(self._nans, count_nans(table, self._leaves), strict=True)]
+        nans = with_nans(table, self._leaves)
+        if not nans <= self._counted.keys():
+            self._end()  # the open file has statistics of such a column, which would not tell of NaN
+        writer, sink = self._opened(table, nans)
+        self._counted = {n: each + counted(table, self._leaves[n]) for n, each in self._counted.items()}
         ordered = self._writes.in_order(table)
         with storage_boundary("written", self._location, passing=pa.ArrowException):
             writer.write_table(ordered, row_group_size=self._group_rows)
@@ -107,13 +110,14 @@ class PartitionWriter:
             with suppress(OSError):
                 self._sink.close()
 
-    def _opened(self, first: pa.Table) -> tuple[pq.ParquetWriter, pa.NativeFile]:
-        """The open file; a new one is made for its `first` rows."""
+    def _opened(self, first: pa.Table, nans: Collection[int]) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+        """The open file; a new one is made for its `first` rows, without statistics of leaf columns with `nans`."""
         if self._writer is None or self._sink is None:
             self._location = self._writes.new_location(self._key, self._new_name())
             self.locations.append(self._location)
             self._sink = self._writes.storage.create(self._location)
             self._encryption = self._writes.new_key()
+            self._counted = dict.fromkeys(nans, Counted())
             options = {**self._writes.parquet_options, **encrypting(self._encryption)}
             with storage_boundary("written", self._location, passing=pa.ArrowException):
                 self._writer = pq.ParquetWriter(
@@ -121,9 +125,16 @@ class PartitionWriter:
                     self._schema,
                     store_decimal_as_integer=True,
                     use_dictionary=dictionary_columns(first),
+                    write_statistics=self._columns_without(nans) if nans else True,
                     **options,
                 )
         return self._writer, self._sink
+
+    def _columns_without(self, leaves: Collection[int]) -> list[str]:
+        """The paths of all leaf columns but these."""
+        left_out = {leaf_path(self._schema, self._leaves[n].places) for n in leaves}
+        paths = (path for field in self._schema for path in leaf_paths(field.name, field.type))
+        return [path for path in paths if path not in left_out]
 
     def _end(self) -> None:
         if self._writer is None or self._sink is None:
@@ -134,9 +145,9 @@ class PartitionWriter:
             size = sink.tell()
             sink.close()
         metadata = writer.writer.metadata
-        details = dict(self._writes.describe(FileStatistics.of(metadata, self._leaves, self._nans)))
+        details = dict(self._writes.describe(FileStatistics.of(metadata, self._leaves, self._counted)))
         if self._encryption is not None:
             details["key_metadata"] = self._encryption.metadata(size)
         self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
         self._writer = self._sink = None
-        self._written, self._nans = 0, [0] * len(self._leaves)
+        self._written, self._counted = 0, {}

@@ -2,11 +2,14 @@
 
 Bounds are read from the Parquet footer that Arrow wrote, in Parquet's encoding: integers for times and decimals, bytes
 for strings. Arrow omits the bounds of very long strings, and ignores NaN, which is counted here as rows pass.
+
+A column with NaN has no statistics in the footer: Spark, which orders NaN above all numbers, would believe bounds that
+ignore it, and skip row groups whose rows it is asked for. What they would say is computed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -33,6 +36,23 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What rows have in a leaf column of floating-point numbers with NaN: NaNs, nulls, and the bounds of the rest."""
+
+    nans: int = 0
+    nulls: int = 0
+    least: float | None = None
+    most: float | None = None
+
+    def __add__(self, other: Counted) -> Counted:
+        """Of these rows and others."""
+        least = [each for each in (self.least, other.least) if each is not None]
+        most = [each for each in (self.most, other.most) if each is not None]
+        nans, nulls = self.nans + other.nans, self.nulls + other.nulls
+        return Counted(nans, nulls, min(least, default=None), max(most, default=None))
+
+
+@dataclass(frozen=True)
 class LeafStatistics:
     """One leaf column: compressed bytes, values (nulls and NaN included), nulls, NaNs; bounds of the rest, if known."""
 
@@ -54,11 +74,11 @@ class FileStatistics:
     leaves: Sequence[LeafStatistics]
 
     @staticmethod
-    def of(metadata: pq.FileMetaData, leaves: Sequence[Leaf], nans: Sequence[int]) -> FileStatistics:
-        """Read them from a footer; `nans` is the number of NaNs in each leaf column."""
+    def of(metadata: pq.FileMetaData, leaves: Sequence[Leaf], counted: Mapping[int, Counted]) -> FileStatistics:
+        """Read them from a footer; those of leaf columns without statistics there are `counted`, by their place."""
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         columns = [
-            _statistics(leaf, [group.column(place) for group in groups], nans[place])
+            _statistics(leaf, [group.column(place) for group in groups], counted.get(place))
             for place, leaf in enumerate(leaves)
         ]
         return FileStatistics(metadata.num_rows, [_start(group.column(0)) for group in groups], columns)
@@ -78,36 +98,49 @@ def _leaves(way: tuple[t.Field, ...], places: tuple[int, ...], *, is_repeated: b
         yield from _leaves((*way, field), (*places, place), is_repeated=repeats)
 
 
-def count_nans(rows: pa.Table, leaves: Sequence[Leaf]) -> list[int]:
-    """The number of NaNs in each leaf column; 0 for columns without bounds (repeated or not floating-point)."""
-    return [
-        _nans(rows.column(leaf.places[0]), leaf.places[1:])
-        if leaf.field.type in t.FLOATING and not leaf.is_repeated
-        else 0
-        for leaf in leaves
-    ]
+def with_nans(rows: pa.Table, leaves: Sequence[Leaf]) -> frozenset[int]:
+    """The places of the leaf columns that have NaN; columns without bounds (repeated) are left out."""
+    return frozenset(
+        place
+        for place, leaf in enumerate(leaves)
+        if leaf.field.type in t.FLOATING and not leaf.is_repeated and pc.any(pc.is_nan(_values(rows, leaf))).as_py()
+    )
 
 
-def _nans(column: pa.ChunkedArray, places: tuple[int, ...]) -> int:
-    for place in places:
+def counted(rows: pa.Table, leaf: Leaf) -> Counted:
+    """What rows have in a leaf column of floating-point numbers."""
+    values = _values(rows, leaf)
+    is_nan = pc.fill_null(pc.is_nan(values), False)
+    bounds = pc.min_max(values.filter(pc.invert(is_nan))).as_py()
+    # As in Parquet's bounds, zero stands for both of its signs.
+    least = -0.0 if bounds["min"] == 0 else bounds["min"]
+    most = 0.0 if bounds["max"] == 0 else bounds["max"]
+    return Counted(pc.sum(is_nan).as_py() or 0, values.null_count, least, most)
+
+
+def _values(rows: pa.Table, leaf: Leaf) -> pa.ChunkedArray:
+    column = rows.column(leaf.places[0])
+    for place in leaf.places[1:]:
         column = pc.struct_field(column, [place])
-    return pc.sum(pc.is_nan(column)).as_py() or 0
+    return column
 
 
-def _statistics(leaf: Leaf, chunks: Sequence[pq.ColumnChunkMetaData], nans: int) -> LeafStatistics:
+def _statistics(leaf: Leaf, chunks: Sequence[pq.ColumnChunkMetaData], told: Counted | None) -> LeafStatistics:
     size, values = sum(chunk.total_compressed_size for chunk in chunks), sum(chunk.num_values for chunk in chunks)
+    if told is not None:
+        return LeafStatistics(leaf, size, values, told.nulls, told.nans, told.least, told.most)
     stats = [each for each in (chunk.statistics for chunk in chunks) if each is not None and each.has_null_count]
     if len(stats) < len(chunks):
-        return LeafStatistics(leaf, size, values, None, nans, None, None)
+        return LeafStatistics(leaf, size, values, None, 0, None, None)
     nulls = sum(each.null_count for each in stats)
     bounded = [each for each in stats if each.has_min_max]
     unbounded_values = sum(each.num_values for each in stats if not each.has_min_max)
-    # A row group without bounds must hold nothing but NaN (and nulls), else the file's bounds are unknown.
-    if not bounded or unbounded_values > nans or leaf.is_repeated:
-        return LeafStatistics(leaf, size, values, nulls, nans, None, None)
+    # A row group without bounds must hold nothing but nulls, else the file's bounds are unknown.
+    if not bounded or unbounded_values > 0 or leaf.is_repeated:
+        return LeafStatistics(leaf, size, values, nulls, 0, None, None)
     least = min(_extreme(each.min_raw, leaf.field.type) for each in bounded)
     most = max(_extreme(each.max_raw, leaf.field.type) for each in bounded)
-    return LeafStatistics(leaf, size, values, nulls, nans, least, most)
+    return LeafStatistics(leaf, size, values, nulls, 0, least, most)
 
 
 def _extreme(value: Extreme, kind: t.Type) -> Extreme:
