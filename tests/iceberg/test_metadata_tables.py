@@ -205,6 +205,32 @@ def test_a_partition_of_two_specs_is_one_row_with_the_spec_of_its_newest_file(tm
     assert rows[None]["last_updated_snapshot_id"] == table.history()[-1].snapshot_id
 
 
+@pytest.mark.parametrize(
+    ("kind", "term"),
+    [
+        ("TIMESTAMP", "years(c)"),
+        ("TIMESTAMP", "hours(c)"),
+        ("TIMESTAMP", "bucket(4, c)"),
+        ("DATE", "days(c)"),
+        ("STRING", "truncate(2, c)"),
+        ("STRING", "bucket(4, c)"),
+    ],
+)
+def test_fields_that_version_1_dropped_are_null_whatever_their_type(tmp_path: Path, kind: str, term: str) -> None:
+    """They are void, and have the type of their source, not that of the dropped transform."""
+    lakescan.catalog("dropped", warehouse=str(tmp_path)).create_namespace("db")
+    name = "dropped.db.t"
+    lakescan.sql(f"CREATE TABLE {name} (c {kind}) PARTITIONED BY ({term}) TBLPROPERTIES ('format-version' = '1')")
+    lakescan.sql(f"INSERT INTO {name} SELECT CAST(CAST('2026-01-31' AS STRING) AS {kind})")
+    lakescan.sql(f"ALTER TABLE {name} DROP PARTITION FIELD {term}")
+    lakescan.sql(f"INSERT INTO {name} SELECT CAST(CAST('2026-02-28' AS STRING) AS {kind})")
+    opened = lakescan.table(name)
+    for each in ("entries", "files", "all_entries", "all_data_files", "partitions"):
+        rows = opened.inspect(each).to_pylist()
+        partitions = [row["partition"] if "partition" in row else row["data_file"]["partition"] for row in rows]
+        assert sorted(value is None for partition in partitions for value in partition.values()) == [False, True], each
+
+
 def test_a_table_without_partitions_is_one_row_without_a_partition(tmp_path: Path) -> None:
     plain = unpartitioned(tmp_path)
     plain.append(pa.table({"id": [1, 2]}))

@@ -260,6 +260,8 @@ def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values if pa.types.is_binary(values.type) else values.cast(pa.string())
     if values.type == kind:
         return values
+    if values.null_count == len(values):  # of a dropped field, which has its source's type then
+        return pa.nulls(len(values), kind)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp(kind.unit)).cast(kind)
     if pa.types.is_date(kind) and pa.types.is_integer(values.type):
