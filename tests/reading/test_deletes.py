@@ -95,7 +95,7 @@ def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind
 def test_all_deletes_of_a_file_with_more_than_recorded_apply(
     table: Any, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Impala's table `iceberg_v2_delete_equality_nulls` has such a file, of which Java applies all rows, too."""
+    """The test table `iceberg_v2_delete_equality_nulls` of Impala has such a file, of which Impala applies all rows."""
     path = f"{table.location()}/data/d.parquet"
     if kind == "positions":
         deleted = [(paths(table)[0], 3), (paths(table)[0], 4)]

@@ -237,7 +237,7 @@ def _among(positions: BitMap64, rows: int | None) -> BitMap64:
 def check_count(location: str, rows: int, recorded: int | None) -> None:
     """Compare a delete file's row count with its manifest's; unknown (None or -1) passes.
 
-    Raises `CorruptData` if the file has fewer: deletes are lost. If it has more, all of them apply, as in other readers
+    Raises `CorruptData` if the file has fewer: deletes are lost. If it has more, all of them apply, as in Impala
     (manifests that were edited by hand say such counts), and a warning says so.
     """
     if recorded is None or recorded < 0 or rows == recorded:
