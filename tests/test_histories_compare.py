@@ -12,6 +12,7 @@ import pytest
 import lakescan
 
 pytest.importorskip("pyspark")
+from interop.histories.__main__ import exit_code
 from interop.histories.canonical import difference
 from interop.histories.history import Difference, History, Tally
 
@@ -46,6 +47,13 @@ def test_a_refusal_by_name_is_counted_as_no_comparison() -> None:
 def test_an_error_without_a_name_is_a_difference_if_the_jvm_reads() -> None:
     with pytest.raises(Difference, match="only the JVM reads it"):
         compared("rows", raising(KeyError("x")), lambda: ROWS)
+
+
+@pytest.mark.parametrize(("failed", "rows", "code"), [(0, 5, 0), (1, 5, 1), (0, 0, 1)])
+def test_a_run_that_compared_no_rows_shows_nothing(failed: int, rows: int, code: int) -> None:
+    tally = Tally()
+    tally.counts["rows"] = rows
+    assert exit_code(failed, tally) == code
 
 
 @pytest.mark.parametrize(

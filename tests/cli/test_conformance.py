@@ -191,6 +191,14 @@ def test_values_are_the_same_whatever_arrow_type_holds_them() -> None:
         assert plain(one) == plain(other), (one.type, other.type)
 
 
+def test_texts_that_are_no_utf8_are_compared_by_their_bytes() -> None:
+    def text(data: bytes) -> pa.Array:
+        return pa.array([data], pa.binary()).view(pa.string())
+
+    assert answer_of(text(b"a\xff")) == answer_of(text(b"a\xff"))
+    assert answer_of(text(b"a\xff")) != answer_of(text(b"a\xfe"))
+
+
 def test_other_values_are_not_the_same() -> None:
     pairs = [
         (pa.array([[]], pa.list_(pa.int64())), pa.array([None], pa.list_(pa.int64()))),

@@ -208,7 +208,12 @@ def plain(array: pa.Array, *, entries_are_maps: bool = True) -> list[Any]:
         return inner(array.cast(pa.list_(kind.value_type)))
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):  # Arrow 26 casts them to empty lists
         return inner(pa.array(array.to_pylist(), pa.large_list(kind.value_type)))
-    return [_plain_value(v) for v in array.to_pylist()]
+    try:
+        values = array.to_pylist()
+    except UnicodeDecodeError:  # a writer's fault, which says nothing of how the bytes are read
+        found = array.cast(pa.large_binary()).to_pylist()
+        values = [None if v is None else v.decode(errors="surrogateescape") for v in found]
+    return [_plain_value(v) for v in values]
 
 
 def _lists(array: Any, values: list[Any], *, is_map: bool) -> list[Any]:
