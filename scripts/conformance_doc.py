@@ -41,8 +41,10 @@ _HEAD = """# Conformance
 far as these are installed, and says whether they read the same rows: as text, with `--json` as an object a table, and
 with `--markdown FILE` as the tables below. Each engine runs in a process of its own with a time limit (`--seconds`), so
 that a crash is a finding like others. Rows are compared as bags, under the columns' names, whatever their Arrow types
-(numbers of other widths, times of other units, maps as lists of structs are the same values); more than `--rows` rows
-are only counted. `same` means the rows that lakescan reads: it says that two engines agree, not who is right.
+(numbers of other widths, decimals of other scales, times of other units or with another zone, maps as lists of structs,
+UUIDs as text, 0.0 and -0.0 are the same values, and so are all NaN); more than `--rows` rows are only counted. `same`
+means the rows that lakescan reads: it says that two engines agree, not who is right. The exit code is 1 if an engine
+reads other rows, or lakescan fails to read a table; not where lakescan refuses a feature by name.
 
 Below is the corpus: tables that other projects publish as test data, where engines are compared with what is known of
 the rows, too. It is no part of this repository (`LAKESCAN_CORPUS` names its folder).

@@ -40,7 +40,12 @@ def main() -> int:
     print(summary(tally))
     jvm.stop()
     shutil.rmtree(folder, ignore_errors=True)
-    return int(failed > 0)
+    return exit_code(failed, tally)
+
+
+def exit_code(failed: int, tally: Tally) -> int:
+    """1 if something differs, or no rows were compared."""
+    return int(failed > 0 or not tally.counts["rows"])
 
 
 def run(jvm: Any, format: str, seed: int, folder: Path, tally: Tally, runs: int = 25, on_spark: bool = False) -> str:

@@ -17,7 +17,7 @@ from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, 
 from lakescan.catalogs.lookup import FoundTable, check_free, check_not_other, find, translated
 from lakescan.catalogs.metrics import CatalogReporter
 from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.registry import connection, give
+from lakescan.catalogs.registry import allowed_in, connection, give
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.common.retries import read_again
@@ -597,6 +597,7 @@ class Catalog(CatalogViews):
             if not replace:
                 raise TableExists(f"{identifier} already exists: exist_ok=True opens it, replace=True replaces it")
         opened = source if isinstance(source, Table) else table(source)
+        allowed_in(identifier.catalog).check(opened.folder)  # whose files the clone names
         where = None if location is None else location_of(location)
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
         if self.table_exists(name):

@@ -8,6 +8,8 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -24,9 +26,10 @@ from lakescan.cli.commands import app
 from lakescan.conformance import child
 from lakescan.conformance.child import plain
 from lakescan.conformance.engines import Job, Limits, ask, ask_many
-from lakescan.conformance.report import as_record, conformance, markdown
+from lakescan.conformance.report import as_record, compared, conformance, markdown
 from lakescan.conformance.tables import found_below, job_of
 
+KEY = uuid.UUID(int=10**30)
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "c|d"]})
 LIMITS = Limits(seconds=60)
 
@@ -164,12 +167,11 @@ def test_tables_are_found_below_folders_and_not_inside_of_tables(orders: str, tm
 
 def test_values_are_the_same_whatever_arrow_type_holds_them() -> None:
     moment = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
-    key = uuid.UUID(int=7)
     same = [
         (pa.array([1, None], pa.int8()), pa.array([1, None], pa.int64())),
         (pa.array(["a"], pa.string_view()), pa.array(["a"]).dictionary_encode()),
         (pa.array([moment], pa.timestamp("ms", "UTC")), pa.array([moment], pa.timestamp("ns", "Europe/Berlin"))),
-        (pa.array([key.bytes], pa.binary(16)), pa.array([str(key)])),
+        (pa.array([KEY.bytes], pa.binary(16)), pa.array([str(KEY)])),
         (pa.array([-0.0]), pa.array([0.0])),
         (pa.array([float("nan")]), pa.array([-float("nan")])),
         (pa.array([decimal.Decimal("1.50")]), pa.array([decimal.Decimal("1.50")], pa.decimal256(40, 2))),
@@ -180,11 +182,21 @@ def test_values_are_the_same_whatever_arrow_type_holds_them() -> None:
                 pa.large_list(pa.struct({"key": pa.string(), "value": pa.int8()})),
             ),
         ),
+        (pa.array([decimal.Decimal("1.50")]), pa.array([decimal.Decimal("1.5")])),
+        (pa.array([[-0.0, float("nan")]], pa.list_view(pa.float32())), pa.array([[0.0, float("nan")]])),
         (pa.array([[1, 2]], pa.list_(pa.int64(), 2)), pa.array([[0], [1, 2]]).slice(1)),
         (pa.array([{"a": 1}, None]), pa.array([{"a": 5}, {"a": 1}, None]).slice(1)),
     ]
     for one, other in same:
         assert plain(one) == plain(other), (one.type, other.type)
+
+
+def test_texts_that_are_no_utf8_are_compared_by_their_bytes() -> None:
+    def text(data: bytes) -> pa.Array:
+        return pa.array([data], pa.binary()).view(pa.string())
+
+    assert answer_of(text(b"a\xff")) == answer_of(text(b"a\xff"))
+    assert answer_of(text(b"a\xff")) != answer_of(text(b"a\xfe"))
 
 
 def test_other_values_are_not_the_same() -> None:
@@ -193,6 +205,11 @@ def test_other_values_are_not_the_same() -> None:
         (pa.array([1]), pa.array(["1"])),
         (pa.array([{"a": None}], pa.struct({"a": pa.int64()})), pa.array([None], pa.struct({"a": pa.int64()}))),
         (pa.array([1], pa.timestamp("us")), pa.array([1], pa.timestamp("ms"))),
+        (pa.array([float("nan")]), pa.array(["NaN"])),
+        (pa.array([b"\xab"]), pa.array(["ab"])),
+        (pa.array([decimal.Decimal("1.5")]), pa.array(["1.5"])),
+        (pa.array([str(KEY)]), pa.array([str(KEY).upper()])),
+        (pa.array([decimal.Decimal("10")]), pa.array([decimal.Decimal("1")])),
     ]
     for one, other in pairs:
         assert list(map(repr, plain(one))) != list(map(repr, plain(other))), one.type
@@ -248,3 +265,103 @@ def test_what_fails_in_a_fork_is_asked_again_in_a_process_of_its_own(orders: str
         *) cat > /dev/null; echo '{"rows": 3, "columns": ["id"], "digest": "1"}';; esac""",
     )
     assert [each.get("rows") for each in ask_many("polars", [job], LIMITS, python)] == [3]
+
+
+ENTRIES = pa.list_(pa.struct({"key": pa.string(), "value": pa.int64()}))
+
+
+def answer_of(column: pa.Array) -> dict[str, Any]:
+    return child.told(pa.table({"c": column}).to_reader(), 100)
+
+
+def outcome_of(ours: pa.Array, theirs: pa.Array) -> str:
+    answers = {"lakescan": answer_of(ours), "polars": answer_of(theirs)}
+    return compared("t", Job("delta", "/t"), answers).readings[1].outcome
+
+
+def test_the_order_of_a_list_counts_also_where_its_structs_are_like_entries_of_a_map() -> None:
+    entries = [{"key": "b", "value": 1}, {"key": "a", "value": 2}]
+    one, turned = pa.array([entries], ENTRIES), pa.array([entries[::-1]], ENTRIES)
+    assert outcome_of(one, one) == "same"
+    assert outcome_of(one, turned) == "other rows"
+    assert outcome_of(pa.array([[entries]], pa.list_(ENTRIES)), pa.array([[entries[::-1]]], pa.list_(ENTRIES))) == (
+        "other rows"
+    )
+
+
+def test_the_order_of_a_maps_entries_does_not_count_whatever_holds_them() -> None:
+    entries = [{"key": "b", "value": 1}, {"key": "a", "value": 2}]
+    of_maps = pa.array([[("a", 2), ("b", 1)]], pa.map_(pa.string(), pa.int64()))
+    assert outcome_of(of_maps, pa.array([entries], ENTRIES)) == "same"
+    assert outcome_of(of_maps, pa.array([entries[:1]], ENTRIES)) == "other rows"
+
+
+def test_an_engine_that_reads_other_rows_or_a_table_that_lakescan_cannot_read_is_exit_code_1(
+    orders: str, tmp_path: Path
+) -> None:
+    def exit_code(*arguments: str) -> int:
+        return CliRunner().invoke(app, ["conformance", *arguments]).exit_code
+
+    assert exit_code(orders) == 0
+    engine = answering(tmp_path, rows=2, columns=["id", "name"], digest="1")
+    assert exit_code(orders, "--python", f"duckdb={engine}") == 1
+    broken = tmp_path / "lake" / "broken" / "_delta_log"
+    broken.mkdir(parents=True)
+    (broken / "00000000000000000000.json").write_text("{")
+    assert exit_code(str(tmp_path / "lake")) == 1
+    assert exit_code(str(tmp_path / "absent")) == 1
+
+
+def test_what_lakescan_refuses_by_name_is_no_failure(orders: str) -> None:
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["later"], "writerFeatures": ["later"]}
+    Path(orders, "_delta_log", "00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
+    found = CliRunner().invoke(app, ["conformance", orders])
+    assert "lakescan 0" in found.stdout
+    assert ": unsupported: " in found.stdout
+    assert found.exit_code == 0
+
+
+def test_a_table_that_is_named_twice_is_read_once_and_several_are_summed_up(orders: str, tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "lake" / "more"), ROWS)
+    found = CliRunner().invoke(app, ["conformance", orders, orders, str(tmp_path / "lake")]).stdout
+    assert found.count(f"{orders}: delta") == 1
+    assert "2 tables. lakescan: 2 read; deltalake: 2 same" in found
+
+
+@pytest.mark.parametrize("python", ["duckbd=/bin/sh", "lakescan=/bin/sh", "duckdb=/no/such/python"])
+def test_a_python_of_no_engine_or_that_is_not_there_is_refused(orders: str, python: str) -> None:
+    found = CliRunner().invoke(app, ["conformance", orders, "--python", python])
+    assert isinstance(found.exception, lakescan.InvalidOption)
+    assert python in str(found.exception)
+
+
+def test_an_engines_python_may_be_a_relative_path(orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = answering(tmp_path, error="ValueError", words="it was asked")
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["conformance", orders, "--python", f"duckdb=./{Path(engine).name}"])
+    assert "it was asked" in found.stdout
+
+
+def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def scandir(place: Any) -> Any:
+        if str(place).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(place))
+        return real(place)
+
+    (tmp_path / "closed").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(lakescan.errors.StorageError, match="closed: Permission denied"):
+        list(found_below(str(tmp_path)))
+
+
+def test_the_name_of_a_folder_is_no_refusal(tmp_path: Path) -> None:
+    place = str(tmp_path / "unsupported types")
+    answers = {"lakescan": {"error": "CorruptMetadata", "words": f"{place}: the log has no protocol action"}}
+    assert compared("t", Job("delta", place), answers).own.outcome == "error"
+
+
+def test_the_command_line_is_run_by_python_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "lakescan", "--help"], capture_output=True, text=True, check=True)
+    assert "conformance" in done.stdout

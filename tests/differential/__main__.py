@@ -78,7 +78,19 @@ def main() -> int:
             totals["failed"] += bool(subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode)
     told = ", ".join(f"{count} {word}" for word, count in totals.items())
     print(f"{number} rounds: {told} (laws, each of many examples)", flush=True)
-    return 1 if totals["failed"] + totals["error"] else 0
+    if not totals["passed"]:
+        print("no law ran to its end: nothing is shown; give it more --minutes", flush=True)
+    return exit_code(totals)
+
+
+def cut_short(marks: bytes) -> dict[str, int]:
+    """What the marks say that pytest has printed until it was killed: a character for each law that ended."""
+    return {"passed": marks.count(b"."), "failed": marks.count(b"F"), "error": marks.count(b"E")}
+
+
+def exit_code(totals: dict[str, int]) -> int:
+    """1 if something failed, or nothing was shown."""
+    return 1 if totals["failed"] + totals["error"] or not totals["passed"] else 0
 
 
 def _laws(path: str, seed: int, seconds: float, *, spark: bool) -> dict[str, int]:
@@ -90,15 +102,16 @@ def _laws(path: str, seed: int, seconds: float, *, spark: bool) -> dict[str, int
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired as error:
         marks = b"" if error.stdout is None else error.stdout
-        found = {"passed": marks.count(b"."), "failed": marks.count(b"F")}
-        print(f"  {path}: {found['passed']} passed, {found['failed']} failed until the time was over", flush=True)
-        if found["failed"]:
+        found = cut_short(marks)
+        told = ", ".join(f"{count} {word}" for word, count in found.items())
+        print(f"  {path}: {told} until the time was over", flush=True)
+        if found["failed"] + found["error"]:
             print(marks.decode(errors="replace"), flush=True)
         return found
     found = dict.fromkeys(("passed", "failed", "error"), 0)
     for count, word in _COUNT.findall(run.stdout.strip().rpartition("\n")[2]):
         found[word] = int(count)
-    if run.returncode not in (0, 5):
+    if run.returncode:  # also 5: the path has no tests any more
         found["error"] += not found["failed"] + found["error"]
         print(run.stdout, run.stderr, sep="\n", flush=True)
     summary = ", ".join(f"{count} {word}" for word, count in found.items() if count)

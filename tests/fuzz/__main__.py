@@ -126,6 +126,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     samples = tuple(s for s in (corpus.samples() if given.corpus else SAMPLES) if given.tables in s.name)
+    if not samples:  # cases in turn would not end, and none would come
+        parser.error(f"there is no table with {given.tables!r} in its name")
+    if unknown := set(given.kinds.split(",")) - set(KINDS):
+        parser.error(f"--kinds {', '.join(sorted(unknown))}: there are {', '.join(KINDS)}")
     _load()
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder), given.seed, samples, given.seconds)

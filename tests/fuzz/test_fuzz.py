@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import child, reading
+from tests.fuzz.__main__ import main
 from tests.fuzz.damage import KINDS, ROWS, SAME, Case, Damage, NothingToDamage
 from tests.fuzz.tables import SAMPLES
 
@@ -82,3 +83,16 @@ def test_a_child_tells_how_it_ended(work: str, how: str) -> None:
     script = f"from tests.fuzz import child\ndef work(send):\n    exec({work!r})\nprint(child.run(work, 6).how)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == how, child.MEMORY
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("--tables", "no table with 'nothing' in its name"), ("--kinds", "--kinds nothing")]
+)
+def test_a_run_without_cases_is_refused_and_does_not_run_for_ever(
+    option: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fuzz", option, "nothing", "--cases", "1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err

@@ -9,7 +9,7 @@ import argparse
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -21,9 +21,12 @@ _SHARE = 20  # seeds of one task
 
 
 def told(outcome: Outcome) -> str:
-    """A failure: what is wrong, the plan, and the history."""
+    """How a seed ended: what is wrong, if anything is, the plan, and the history."""
     failure, plan = outcome.failure, outcome.plan
-    lines = [f"{type(failure).__name__}: {failure}", f"{plan.format}, catalog {plan.catalog}, {dict(plan.properties)}"]
+    lines = [
+        "nothing is wrong" if failure is None else f"{type(failure).__name__}: {failure}",
+        f"{plan.format}, catalog {plan.catalog}, {dict(plan.properties)}",
+    ]
     lines += [f"{each.name}: {', '.join(map(str, each.steps))}" for each in plan.actors]
     return "\n".join([*lines, *outcome.history])
 
@@ -47,6 +50,16 @@ def _tasks(first: int, count: int, formats: list[str]) -> Iterator[tuple[tuple[i
     return (tuple(seeds[at : at + _SHARE]) for at in range(0, count, _SHARE))
 
 
+def _histories(seeds: Iterable[tuple[int, str]]) -> int:
+    """Print the history of each seed; the exit code."""
+    failed = False
+    for seed, format in seeds:
+        outcome = run(plan_of(seed, format))
+        failed |= outcome.failure is not None
+        print(f"--- seed {seed}, {format}\n{told(outcome)}")
+    return int(failed)
+
+
 def main() -> int:
     """The exit code: 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
@@ -58,9 +71,7 @@ def main() -> int:
     given = parser.parse_args()
     formats = [given.format] if given.format else list(FORMATS)
     if given.history:
-        for (seed, format), *_ in ([each] for task in _tasks(given.first, given.seeds, formats) for each in task):
-            print(f"--- seed {seed}, {format}\n{told(run(plan_of(seed, format)))}")
-        return 0
+        return _histories(each for task in _tasks(given.first, given.seeds, formats) for each in task)
     began, counts, failed, seconds = time.monotonic(), Counter[str](), 0, 0.0
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         for found, failures, spent in pool.map(_share, _tasks(given.first, given.seeds, formats)):

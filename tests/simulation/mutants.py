@@ -12,7 +12,7 @@ from unittest.mock import patch
 from pyroaring import BitMap64
 
 from lakescan.delta.commit import conflicts, put, vector_files
-from lakescan.errors import StorageError
+from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError
 from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
@@ -74,6 +74,15 @@ def offsets_of_any_table() -> Any:
     """A stream goes on with another table of its name."""
     real = TableStream.encode
     return patch.object(TableStream, "encode", lambda self, offset: {**real(self, offset), "table": None})
+
+
+def _streams_that_always_fail(error: type[LakescanError]) -> Any:
+    """A stream that goes on says that it cannot."""
+
+    def decode(self: Any, node: Any) -> Any:
+        raise error("it is said to be gone")
+
+    return patch.object(TableStream, "decode", decode)
 
 
 def _no_looks() -> Any:
@@ -210,6 +219,18 @@ MUTANTS = (
     Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("transfer", "delete")),
     Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
     Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),
+    Mutant(
+        "a stream says that commits have expired",
+        _BOTH,
+        lambda: _streams_that_always_fail(NoSuchSnapshot),
+        ("follow", "append"),
+    ),
+    Mutant(
+        "a stream says that columns have changed",
+        _BOTH,
+        lambda: _streams_that_always_fail(SchemaChanged),
+        ("follow", "append"),
+    ),
     Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
 )
 

@@ -211,21 +211,20 @@ class Run:
             if step.kind in NAMED and any(each in said for each in _DONE):
                 outcome = "made"
         except GONE as error:
-            if step.kind != "follow":
+            if step.kind != "follow" or not self._is_gone(error):
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except UnsupportedFeature as error:
             if actor.is_dead:
                 raise Killed from None
-            if step.kind not in ("equality", "convert"):  # another actor has partitioned the table
+            if step.kind not in ("equality", "convert") or not self._has_made("field"):  # who has partitioned the table
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except (SchemaMismatch, InvalidStatement) as error:
             if actor.is_dead:
                 raise Killed from None
-            if step.kind not in ("upsert", "equality", "merging stream") or "no column 'c" not in str(
-                error
-            ):  # one that was just added
+            is_new = "no column 'c" in str(error) and self._has_made("column")
+            if step.kind not in ("upsert", "equality", "merging stream") or not is_new:
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except LakescanError as error:
@@ -255,6 +254,14 @@ class Run:
             since = [each.step for model in models for each in model.versions[model.records[step.number].began + 1 :]]
             return has_fault or any(each != step for each in since)
         return has_fault or (isinstance(error, MissingFile) and self.has_expired)
+
+    def _is_gone(self, error: LakescanError) -> bool:
+        """Whether a stream cannot go on for a cause: commits have expired, or the columns are others."""
+        return self.has_expired if isinstance(error, NoSuchSnapshot) else self._has_made("column")
+
+    def _has_made(self, kind: str) -> bool:
+        """Whether a step of this kind was committed."""
+        return any(each.step is not None and each.step.kind == kind for each in self.model.versions)
 
     # What the store and the catalog tell
 
@@ -323,7 +330,9 @@ class Run:
                 continue
             try:
                 replica = self.catch_up(name, 0)
-            except GONE:
+            except GONE as error:
+                if not self._is_gone(error):
+                    raise Broken(f"{name} cannot go on: {type(error).__name__}: {error}") from error
                 continue
             if replica != newest:
                 raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")

@@ -49,9 +49,11 @@ def main() -> int:
         running = works(folder, given.leak)
         for each in running:
             each.start()
-        found = measured(60 * given.minutes, given.log)
-        for each in running:
-            each.end()
+        try:
+            found = measured(60 * given.minutes, given.log)
+        finally:  # else threads that work would keep the process
+            for each in running:
+                each.end()
         for each in running:
             each.check()
             print(described(each), flush=True)

@@ -48,12 +48,15 @@ class Work:
         catalog = lakescan.catalog(kind, warehouse=f"{warehouse}/{kind}")
         catalog.create_namespace("db")
         catalog.create_table("db.t", "id BIGINT, part BIGINT, note STRING", format=kind, properties=PROPERTIES[kind])
-        self._rows = 0
+        self._rows, self._first = 0, 0  # written; the oldest that is not deleted
+        self._changed = set[int]()
+        self._followed, self._sum = 0, 0  # rows, and the sum of their ids
         self._offset: dict[str, Any] | None = None
-        loops = (self._write, self._follow, self._read, self._maintain)
-        self._threads = [threading.Thread(target=self._loop, args=(each,), name=each.__name__) for each in loops]
+        self._loops = (self._write, self._follow, self._read, self._maintain)
+        self._threads = [threading.Thread(target=self._loop, args=(each,), name=each.__name__) for each in self._loops]
 
     def start(self) -> None:
+        self._follow()  # from the empty table on, so that each row is followed once
         for thread in self._threads:
             thread.start()
 
@@ -63,11 +66,25 @@ class Work:
             thread.join()
 
     def check(self) -> None:
-        """The rows are those that were written and not deleted, each once."""
-        ids = sorted(self._table().scan().select("id").to_arrow()["id"].to_pylist())
-        expected = list(range(max(0, self._rows - LIVE), self._rows))
-        if ids[-len(expected) :] != expected:
-            self.failed.append(f"{self.kind}: the newest {len(expected)} rows are not those that were written")
+        """The rows are those that were written and not deleted, each once and as it was changed; all were followed."""
+        idle = [each.__name__.strip("_") for each in self._loops if not self.done[each.__name__.strip("_")]]
+        if idle:
+            self.failed.append(f"{self.kind}: never done to its end: {', '.join(idle)}")
+        found = self._table().scan().to_arrow().sort_by("id")
+        if found.to_pylist() != [self._row(n) for n in range(self._first, self._rows)]:
+            self.failed.append(
+                f"{self.kind}: the {found.num_rows} rows are not those that were written and not deleted, "
+                f"{self._first} to {self._rows - 1}, as they were changed"
+            )
+        try:
+            self._follow()
+        except Exception as error:
+            self.failed.append(f"{self.kind}, the last rows followed: {type(error).__name__}: {error}")
+        if (self._followed, self._sum) != (self._rows, sum(range(self._rows))):
+            self.failed.append(f"{self.kind}: {self._followed} rows were followed, but {self._rows} were written")
+
+    def _row(self, n: int) -> dict[str, Any]:
+        return {"id": n, "part": n % 4, "note": "changed" if n in self._changed else f"note {n}"}
 
     def _table(self) -> lakescan.Table:
         return lakescan.table(self._name)
@@ -79,7 +96,7 @@ class Work:
                 self.done[step.__name__.strip("_")] += 1
             except lakescan.CommitConflict:
                 self.done["conflicts"] += 1  # another thread changed the same files: as it may be
-            except Exception as error:
+            except BaseException as error:  # a panic of Rust, too: else its thread would end unseen
                 self.failed.append(f"{self.kind}, {step.__name__}: {type(error).__name__}: {error}")
                 self._ended.set()
             self._ended.wait(0.01)
@@ -88,20 +105,24 @@ class Work:
         """Append; then change a few rows, and delete those that are old."""
         start = self._rows
         ids = range(start, start + BATCH)
-        rows = {"id": list(ids), "part": [n % 4 for n in ids], "note": [f"note {n}" for n in ids]}
-        self._table().append(pa.table(rows))
+        self._table().append(pa.Table.from_pylist([self._row(n) for n in ids]))
         self._rows += BATCH
         if self._leak:
             self._leaked.append(bytes(bytearray(b"x" * self._leak)))
         if next(self._next) % 4 == 3:
             self._table().update({"note": "'changed'"}, where=f"id % 17 = 0 AND id >= {start}")
+            self._changed |= {n for n in ids if n % 17 == 0}
             self._table().delete(f"id < {self._rows - LIVE}")
+            self._first = max(self._first, self._rows - LIVE)
+            self._changed = {n for n in self._changed if n >= self._first}
 
     def _follow(self) -> None:
         """A follower that goes on where the last one ended, drained and closed."""
         follower = self._table().stream(start=self._offset, wait=False, **{"on-change": "skip"})
         for batch in follower:
             self.done["rows followed"] += batch.num_rows
+            self._followed += batch.num_rows
+            self._sum += sum(batch.column("id").to_pylist())
         self._offset = follower.offset
         follower.close()
 

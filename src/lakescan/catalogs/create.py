@@ -13,7 +13,7 @@ from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import check_free, translated
 from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.registry import key_manager_name, key_manager_of
+from lakescan.catalogs.registry import allowed_in, key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.creation import definition_at
@@ -74,7 +74,8 @@ class DeltaPlace:
     @property
     def storage(self) -> Storage:
         """Its storage, by the settings of the catalog."""
-        return Storage(io_properties=of_storage(self.catalog.properties))
+        allowed = allowed_in(self.identifier.catalog, self.location)
+        return Storage(io_properties=of_storage(self.catalog.properties), allowed=allowed)
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -133,7 +134,8 @@ def planned_delta(catalog: Any, identifier: Identifier, definition: TableDefinit
     """
     if isinstance(catalog, UnityCatalog):
         place = unity_place(catalog, identifier, definition.location)
-        return Storage(vended=place), place.location, definition_at(place, definition)
+        allowed = allowed_in(identifier.catalog, place.location)
+        return Storage(vended=place, allowed=allowed), place.location, definition_at(place, definition)
     found = place_of_delta(catalog, identifier, definition.location)
     return found.storage, found.location, new_table(definition)
 
@@ -199,6 +201,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     arguments = _arguments(catalog, identifier, definition)
     has_defaults = any(each.write_default is not None for each in t.walk(definition.columns))
     is_newer = chosen_version(arguments["properties"]).row_lineage
+    _check_place(catalog, identifier, arguments)
     with translated(identifier), metadata_writes(arguments["properties"], str(identifier)) as named:
         try:
             if is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog)):
@@ -234,7 +237,23 @@ def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDef
     with translated(identifier):
         if not catalog.namespace_exists(identifier.namespace):
             raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
+    _check_place(catalog, identifier, arguments)
+    with translated(identifier):
         return stage(catalog, identifier.within, arguments)
+
+
+def _check_place(catalog: Catalog, identifier: Identifier, arguments: Mapping[str, Any]) -> None:
+    """Raise `LocationRefused` if pyiceberg would write a new table's metadata where its catalog's tables must not lead.
+
+    A server writes it itself, where it likes; the table cannot be opened then.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    allowed = allowed_in(identifier.catalog)
+    if allowed.prefixes is not None and isinstance(catalog, MetastoreCatalog):
+        with translated(identifier):
+            place = stage(catalog, identifier.within, arguments).metadata_location
+        allowed.check(place)
 
 
 def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> dict[str, Any]:
@@ -291,6 +310,7 @@ def replacement_of(
         io_properties=io_properties,
         key_manager=key_manager_of(identifier.catalog),
         vended=credentials_for(catalog, opened),
+        allowed=allowed_in(identifier.catalog, opened.metadata_location),
     )
     before = IcebergTable.open(opened.metadata_location, storage)
     try:

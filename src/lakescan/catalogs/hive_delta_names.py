@@ -11,6 +11,7 @@ from typing import Any
 from lakescan.catalogs.hive_client import HiveClient
 from lakescan.catalogs.identifiers import dotted_name
 from lakescan.catalogs.metastore_entry import PROVIDER, Entry
+from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
@@ -57,7 +58,8 @@ class HiveDeltaNames:
 
         place = absolute(location)
         try:
-            Storage(io_properties=of_storage(self.catalog.properties)).make_folder(place)
+            allowed = allowed_in(self.catalog.name)
+            Storage(io_properties=of_storage(self.catalog.properties), allowed=allowed).make_folder(place)
         except StorageError as error:
             raise NotCreated(str(error)) from error
         serde = SerDeInfo(serializationLib=_SERDE, parameters={"path": place, "serialization.format": "1"})

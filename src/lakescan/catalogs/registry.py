@@ -29,6 +29,7 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.metadata.write import with_all_metadata
+from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import split_location
 
@@ -41,6 +42,7 @@ _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
 KEY_MANAGER = "key-manager"
 ALLOWED = "allowed-locations"
 _LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
+_LENT_OF: dict[str, str] = {}  # the catalogs of these transactions, also of those that have ended
 _NUMBERS = count(1)  # of transactions
 _WITHDRAWN: set[str] = set()  # names of transactions that have ended
 _LOCK = Lock()
@@ -76,10 +78,16 @@ def key_manager_name(name: str) -> str | None:
 def allowed_locations(name: str) -> tuple[str, ...] | None:
     """The prefixes that tables of a catalog may lead to, its property `allowed-locations`; None if it has none.
 
-    A limit on what the server says: it counts only where this user says it, as `key-manager` does.
+    A limit on what the server says: it counts only where this user says it, as `key-manager` does. A transaction has
+    those of its catalog.
     """
-    found = user_property(name, ALLOWED)
+    found = user_property(_LENT_OF.get(name, name), ALLOWED)
     return None if found is None else tuple(each.strip() for each in found.split(",") if each.strip())
+
+
+def allowed_in(name: str, home: str | None = None) -> AllowedLocations:
+    """What a table of a catalog may lead to, and a new one be made of; `home` is where it is, if that is known."""
+    return AllowedLocations(home, allowed_locations(name))
 
 
 def user_property(name: str, wanted: str) -> str | None:
@@ -111,6 +119,7 @@ def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:
 def lend(base: str, make: Callable[[str], Catalog]) -> str:
     """Give a connection that `make` makes a name of its own, which begins with `base`; returns the name."""
     name = next(each for n in _NUMBERS if not is_known(each := f"{base}_tx{n}"))
+    _LENT_OF[name] = base
     _LENT[name] = make(name)
     return name
 

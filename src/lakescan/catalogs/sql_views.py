@@ -16,6 +16,7 @@ from typing import Any
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.outcomes import settled
+from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.errors import InvalidOption, NoSuchNamespace, TableExists
@@ -38,7 +39,7 @@ class SqlViews(ViewStore):
 
     def __init__(self, catalog: Any) -> None:
         self._catalog = catalog
-        self._storage = Storage(io_properties=of_storage(catalog.properties))
+        self._storage = Storage(io_properties=of_storage(catalog.properties), allowed=allowed_in(catalog.name))
 
     @staticmethod
     def are_in(catalog: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +14,10 @@ from lakescan.cli.maintenance import print_written
 from lakescan.cli.output import console, print_json
 from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, command, storage_options, wants_json
-from lakescan.conformance.engines import Limits
-from lakescan.conformance.report import TableConformance, as_record, conformance, markdown
+from lakescan.conformance.engines import ENGINES, Limits
+from lakescan.conformance.report import TableConformance, as_record, conformance, markdown, sums
 from lakescan.conformance.tables import found_below, job_of
-from lakescan.errors import NotATable
+from lakescan.errors import InvalidOption, NotATable
 
 app: Section = Section("Comparing engines")
 
@@ -31,29 +33,54 @@ def conformance_command(
     ] = None,
     write: Annotated[Path | None, typer.Option("--markdown", help="Also write the report to this file.")] = None,
 ) -> None:
-    """Read tables with lakescan, deltalake, pyiceberg, Polars and DuckDB, as installed, and compare the rows."""
-    interpreters = dict(pairs(python, "an engine's Python is written name=path, e.g. --python duckdb=env/bin/python"))
-    tables = [each for place in places for each in found_below(place)]
-    if not tables:
-        raise NotATable(f"there is no table below {', '.join(places)}")
+    """Read tables with lakescan, deltalake, pyiceberg, Polars and DuckDB, as installed, and compare the rows.
+
+    The exit code is 1 if an engine reads other rows, or lakescan fails to read a table.
+    """
     found: list[TableConformance] = []
     with working("reading"):
-        for each in tables:
+        for each in _tables(places):
             job = job_of(each, {}, storage_options() or {})
-            found.append(conformance(each, job, Limits(seconds, rows), interpreters))
+            found.append(conformance(each, job, Limits(seconds, rows), _interpreters(python)))
             if wants_json():
                 print_json(as_record(found[-1]))
+            else:
+                _print(found[-1])
     if write is not None:
         write.write_text(markdown(found))
         print_written(write)
-    if not wants_json():
-        _print(found)
+    if not wants_json() and len(found) > 1:
+        told = "; ".join(f"{engine}: {outcomes}" for engine, (_, outcomes) in sums(found).items())
+        console.print(f"{len(found)} tables. {told}", soft_wrap=True)
+    if any(each.is_in_doubt for each in found):
+        raise typer.Exit(1)
 
 
-def _print(found: list[TableConformance]) -> None:
-    for each in found:
-        told = ", ".join([*each.features, *(f"{count} {name}" for name, count in each.deletes.items())])
-        console.print(f"{each.table}: {each.format} {each.format_version} {told}".rstrip(), soft_wrap=True)
-        for r in each.readings:
-            rows, why = "" if r.rows is None else f", {r.rows} rows", f": {r.detail}" if r.detail else ""
-            console.print(f"  {r.engine} {r.version}: {r.outcome}{rows}{why}", soft_wrap=True)
+def _tables(places: list[str]) -> list[str]:
+    """Each table below the places once; raises `NotATable` if there is none."""
+    tables = list(dict.fromkeys(each for place in places for each in found_below(place)))
+    if not tables:
+        raise NotATable(f"there is no table below {', '.join(places)}")
+    return tables
+
+
+def _interpreters(python: list[str] | None) -> dict[str, str]:
+    """The Python of each engine that has one of its own; raises `InvalidOption` for what is no engine, or not there."""
+    found = dict(pairs(python, "an engine's Python is written name=path, e.g. --python duckdb=env/bin/python"))
+    others = [engine for engine in ENGINES if engine != "lakescan"]
+    for engine, path in found.items():
+        if engine not in others:
+            raise InvalidOption(
+                f"--python {engine}={path}: the engines with a Python of their own are {', '.join(others)}"
+            )
+        if shutil.which(path) is None:
+            raise InvalidOption(f"--python {engine}={path}: there is no such program")
+    return {engine: os.path.abspath(shutil.which(path) or path) for engine, path in found.items()}
+
+
+def _print(each: TableConformance) -> None:
+    told = ", ".join([*each.features, *(f"{count} {name}" for name, count in each.deletes.items())])
+    console.print(f"{each.table}: {each.format} {each.format_version} {told}".rstrip(), soft_wrap=True)
+    for r in each.readings:
+        rows, why = "" if r.rows is None else f", {r.rows} rows", f": {r.detail}" if r.detail else ""
+        console.print(f"  {r.engine} {r.version}".rstrip() + f": {r.outcome}{rows}{why}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -32,7 +33,16 @@ def print_result(result: Any) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
-    console.file.write(harmless_json(json.dumps(value, default=_plain, ensure_ascii=False)) + "\n")
+    console.file.write(as_json(value) + "\n")
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON without control characters; NaN and infinities, which JSON does not have, are texts."""
+    try:
+        text = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), default=_plain, ensure_ascii=False)
+    return harmless_json(text)
 
 
 def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
@@ -62,6 +72,17 @@ def print_names(column: str, names: Sequence[str]) -> None:
 
 def _cell(value: Any) -> RenderableType:
     return Text("null", style="dim") if value is None else Text(str(value))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {name: _finite(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +13,9 @@ from rich.text import Text
 
 import lakescan
 from lakescan.catalogs.registry import known
-from lakescan.cli.output import console, print_result
+from lakescan.cli.output import as_json, console, print_result
 from lakescan.cli.settings import Section, command, wants_json
+from lakescan.common.control_characters import harmless
 from lakescan.errors import InvalidOption, LakescanError, nearest
 from lakescan.explain.summary import counted
 
@@ -94,19 +94,32 @@ def _save(rows: pa.Table, output: str, file: Path | None) -> None:
         pq.write_table(rows, file)
         return
     if output == "csv":
-        from pyarrow import csv
-
-        target = pa.BufferOutputStream()
-        csv.write_csv(rows, target)
-        text = target.getvalue().to_pybytes().decode()
+        text = _csv(rows)
+        if file is None and sys.stdout.isatty():
+            text = harmless(text)
     elif output == "json":
-        text = "".join(f"{json.dumps(row, default=str, ensure_ascii=False)}\n" for row in rows.to_pylist())
+        if twice := [name for name in dict.fromkeys(rows.column_names) if rows.column_names.count(name) > 1]:
+            raise InvalidOption(f"--output json: several columns are called {', '.join(twice)}: name them apart by AS")
+        text = "".join(f"{as_json(row)}\n" for row in rows.to_pylist())
     else:
         raise InvalidOption("--file takes --output csv, json or parquet")
     if file is None:
         sys.stdout.write(text)
     else:
         file.write_text(text, encoding="utf-8")
+
+
+def _csv(rows: pa.Table) -> str:
+    from pyarrow import csv
+
+    for field in rows.schema:
+        if pa.types.is_nested(field.type) or "binary" in str(field.type):
+            raise InvalidOption(
+                f"--output csv: the column {field.name} is {field.type}, which CSV lacks: choose json or parquet"
+            )
+    target = pa.BufferOutputStream()
+    csv.write_csv(rows, target)
+    return target.getvalue().to_pybytes().decode()
 
 
 def _prompt(limit: int) -> None:

@@ -25,6 +25,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ _LOADED = {
     "polars": ("polars", "deltalake", "pyiceberg.table", "pyiceberg.io.pyarrow"),
 }
 _NOT_THERE = re.compile(r"[Cc]annot open file|[Nn]o such file|[Nn]ot a directory")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def main() -> None:
@@ -116,9 +117,14 @@ def forked(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
-    """The number of rows, and the digests of at most that many: of whole rows, and of each column, in any order."""
+    """The number of rows, and the digests of at most that many: of whole rows, and of each column, in any order.
+
+    Lists of structs of `key` and `value` count as maps, whose entries have no order, as some engines have maps so. What
+    may be such a list by its type has a digest in `lists`, too, in which the order counts.
+    """
     names = sorted(batches.schema.names)
     rows, whole, columns = 0, 0, dict.fromkeys(names, 0)
+    lists = {name: 0 for name in names if _holds_entries(batches.schema.field(name).type)}
     for batch in batches:
         rows += batch.num_rows
         if rows > most:
@@ -127,6 +133,8 @@ def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
         for name, texts in zip(names, found, strict=True):
             columns[name] = _added(columns[name], texts)
         whole = _added(whole, map("\0".join, zip(*found, strict=True)))
+        for name in lists:
+            lists[name] = _added(lists[name], map(repr, plain(batch.column(name), entries_are_maps=False)))
     if rows > most:
         return {"rows": rows, "columns": names, "digest": None}
     return {
@@ -134,6 +142,7 @@ def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
         "columns": names,
         "digest": f"{whole:032x}",
         "of": {n: f"{d:032x}" for n, d in columns.items()},
+        "lists": {n: f"{d:032x}" for n, d in lists.items()},
     }
 
 
@@ -144,13 +153,34 @@ def _added(digest: int, texts: Iterable[str]) -> int:
     return digest % (1 << 128)
 
 
-def plain(array: pa.Array) -> list[Any]:
+def _holds_entries(kind: pa.DataType) -> bool:
+    """Whether a type has lists of structs of `key` and `value` in it, and no maps."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _holds_entries(kind.storage_type)
+    inner = [kind.field(n).type for n in range(kind.num_fields)]
+    if pa.types.is_map(kind) or any(map(_holds_maps, inner)):
+        return False
+    return _is_list_of_entries(kind) or any(map(_holds_entries, inner))
+
+
+def _holds_maps(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_holds_maps(kind.field(n).type) for n in range(kind.num_fields))
+
+
+def _is_list_of_entries(kind: pa.DataType) -> bool:
+    """Whether it is what Polars has for maps."""
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return is_list and pa.types.is_struct(kind.value_type) and [f.name for f in kind.value_type] == ["key", "value"]
+
+
+def plain(array: pa.Array, *, entries_are_maps: bool = True) -> list[Any]:
     """The values of an array, in one spelling for all of Arrow's types that hold the same."""
     kind = array.type
+    inner = partial(plain, entries_are_maps=entries_are_maps)
     if isinstance(kind, pa.BaseExtensionType):
-        return plain(array.storage)
+        return inner(array.storage)
     if pa.types.is_dictionary(kind):
-        return plain(array.dictionary_decode())
+        return inner(array.dictionary_decode())
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
         # Python does not have all dates and times.
         counted = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
@@ -159,7 +189,7 @@ def plain(array: pa.Array) -> list[Any]:
         days = array.cast(pa.date32()).cast(pa.int32())
         return [None if v is None else ("d", v) for v in days.to_pylist()]
     if pa.types.is_struct(kind):
-        members = [plain(array.field(n)) for n in range(kind.num_fields)]
+        members = [inner(array.field(n)) for n in range(kind.num_fields)]
         names = [kind.field(n).name for n in range(kind.num_fields)]
         valid = array.is_valid().to_pylist()
         return [
@@ -167,18 +197,23 @@ def plain(array: pa.Array) -> list[Any]:
             for n, is_there in enumerate(valid)
         ]
     if pa.types.is_map(kind):
-        return _lists(array, list(zip(plain(array.keys), plain(array.items), strict=True)), is_map=True)
+        return _lists(array, list(zip(inner(array.keys), inner(array.items), strict=True)), is_map=True)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        # Polars has maps as lists of structs of `key` and `value`.
-        inner = kind.value_type
-        is_map = pa.types.is_struct(inner) and [f.name for f in inner] == ["key", "value"]
-        values = plain(array.values)
+        is_map = entries_are_maps and _is_list_of_entries(kind)
+        values = inner(array.values)
         if is_map:
             values = [None if v is None else tuple(each for _, each in v) for v in values]
         return _lists(array, values, is_map=is_map)
     if pa.types.is_fixed_size_list(kind):
-        return plain(array.cast(pa.list_(kind.value_type)))
-    return [_plain_value(v) for v in array.to_pylist()]
+        return inner(array.cast(pa.list_(kind.value_type)))
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):  # Arrow 26 casts them to empty lists
+        return inner(pa.array(array.to_pylist(), pa.large_list(kind.value_type)))
+    try:
+        values = array.to_pylist()
+    except UnicodeDecodeError:  # a writer's fault, which says nothing of how the bytes are read
+        found = array.cast(pa.large_binary()).to_pylist()
+        values = [None if v is None else v.decode(errors="surrogateescape") for v in found]
+    return [_plain_value(v) for v in values]
 
 
 def _lists(array: Any, values: list[Any], *, is_map: bool) -> list[Any]:
@@ -193,13 +228,14 @@ def _lists(array: Any, values: list[Any], *, is_map: bool) -> list[Any]:
 def _plain_value(value: Any) -> Any:
     match value:
         case float():
-            return "NaN" if math.isnan(value) else value + 0.0
+            return ("NaN",) if math.isnan(value) else value + 0.0
         case bytes():
-            return value.hex()
+            return "bytes", value.hex()
         case str() if len(value) == 36 and _UUID.fullmatch(value):
-            return value.replace("-", "").lower()  # some engines have UUIDs as texts, others as 16 bytes
+            return "bytes", value.replace("-", "")  # some engines have UUIDs as texts, others as 16 bytes
         case decimal.Decimal():
-            return f"{value:f}"
+            text = f"{value:f}"
+            return "decimal", text.rstrip("0").rstrip(".") if "." in text else text
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()
     return value

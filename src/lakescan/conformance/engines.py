@@ -126,6 +126,7 @@ def _environment(interpreter: str | None) -> dict[str, str]:
     """This process's, in which this interpreter finds this lakescan, and another one only its own libraries."""
     environment = dict(os.environ)
     environment.pop("PYTHONPATH", None)
+    environment["RUST_BACKTRACE"] = "0"  # else the words of an engine in Rust are a trace
     if interpreter is None:
         own = str(Path(lakescan.__file__).parents[1])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))

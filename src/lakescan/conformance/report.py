@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,11 @@ class TableConformance:
         """What lakescan made of it."""
         return self.readings[0]
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether another engine reads other rows, or lakescan fails: not where it refuses a feature by name."""
+        return self.own.outcome in (FAILED, ENDED, ABSENT) or any(r.outcome == OTHER for r in self.readings)
+
 
 def conformance(
     name: str,
@@ -72,8 +77,10 @@ def conformance(
 def compared(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
     """The answers of engines for a table, compared with that of lakescan."""
     ours = answers["lakescan"]
-    readings = [_reading("lakescan", ours, None)]
-    readings += [_reading(engine, answer, ours) for engine, answer in answers.items() if engine != "lakescan"]
+    readings = [_reading("lakescan", ours, None, job.location)]
+    readings += [
+        _reading(engine, answer, ours, job.location) for engine, answer in answers.items() if engine != "lakescan"
+    ]
     return TableConformance(
         table=name,
         format=job.format,
@@ -86,7 +93,7 @@ def compared(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> T
     )
 
 
-def _reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Reading:
+def _reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | None, location: str) -> Reading:
     version, rows = str(answer.get("version", "")), answer.get("rows")
     if "error" in answer:
         words = f"{answer['error']}: {answer.get('words', '')}"
@@ -96,7 +103,8 @@ def _reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | N
             return Reading(engine, REFUSED, str(answer["feature"]), version)
         if answer["error"] in _ABSENT or _NO_EXTENSION.search(words):
             return Reading(engine, ABSENT, words, version)
-        return Reading(engine, REFUSED if _UNSUPPORTED.search(words) else FAILED, words, version)
+        is_refusal = _UNSUPPORTED.search(words.replace(location, ""))  # a folder may be called so
+        return Reading(engine, REFUSED if is_refusal else FAILED, words, version)
     if ours is None or "error" in ours:
         return Reading(engine, ONLY, "", version, rows)
     outcome, detail = _compared(answer, ours)
@@ -115,7 +123,9 @@ def _compared(answer: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, 
     if answer["digest"] is None:
         return COUNTED, "too many rows to compare their values"
     if answer["digest"] == ours["digest"]:
-        return SAME, ""
+        ordered = ours.get("lists", {})
+        turned = [name for name, digest in answer.get("lists", {}).items() if ordered.get(name, digest) != digest]
+        return (OTHER, f"another order in the lists of {', '.join(turned)}") if turned else (SAME, "")
     other = [name for name in ours["columns"] if answer["of"][name] != ours["of"][name]]
     return OTHER, f"other values in {', '.join(other)}" if other else "the same values, in other rows"
 
@@ -140,7 +150,7 @@ def as_record(each: TableConformance) -> dict[str, Any]:
 def markdown(found: Sequence[TableConformance]) -> str:
     """Tables and engines as Markdown: the sums, a line for each table, and what was not the same, in words."""
     engines = [name for name in ENGINES if any(r.engine == name for each in found for r in each.readings)]
-    parts = [_sums(found, engines), "", _lines(found, engines)]
+    parts = [_sums(found), "", _lines(found, engines)]
     notes = [
         f"- `{each.table}`, {r.engine}: {r.outcome}: {_text(r.detail)}"
         for each in found
@@ -152,14 +162,21 @@ def markdown(found: Sequence[TableConformance]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _sums(found: Sequence[TableConformance], engines: Iterable[str]) -> str:
+def sums(found: Sequence[TableConformance]) -> dict[str, tuple[int, str]]:
+    """Of each engine that was asked, of how many tables, and what came of them, in words."""
+    told = {}
+    for name in ENGINES:
+        counts = Counter(r.outcome for each in found for r in each.readings if r.engine == name)
+        if counts:
+            told[name] = counts.total(), ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    return told
+
+
+def _sums(found: Sequence[TableConformance]) -> str:
     rows = ["| engine | version | tables asked | outcomes |", "|---|---|---|---|"]
-    for name in engines:
-        of = [r for each in found for r in each.readings if r.engine == name]
-        versions = sorted({r.version for r in of if r.version})
-        counts = Counter(r.outcome for r in of).most_common()
-        told = ", ".join(f"{count} {outcome}" for outcome, count in counts)
-        rows.append(f"| {name} | {', '.join(versions) or '-'} | {len(of)} | {told} |")
+    for name, (asked, told) in sums(found).items():
+        versions = sorted({r.version for each in found for r in each.readings if r.engine == name and r.version})
+        rows.append(f"| {name} | {', '.join(versions) or '-'} | {asked} | {told} |")
     return "\n".join(rows)
 
 

@@ -7,20 +7,30 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lakescan.conformance.engines import Job
-from lakescan.errors import LakescanError
+from lakescan.errors import LakescanError, StorageError
 from lakescan.opening import table
 
 
 def found_below(place: str) -> Iterator[str]:
-    """The tables below a local folder, in the order of their paths; anything else is taken to be a table itself."""
+    """The tables below a local folder, in the order of their paths; anything else is taken to be a table itself.
+
+    Raises:
+        StorageError: A folder cannot be listed: there may be tables in it.
+    """
     if not os.path.isdir(place) or _is_table(Path(place)):
         yield place
         return
-    for folder, names, _ in os.walk(place):
+    for folder, names, _ in os.walk(place, onerror=_unlisted):
         names.sort()
         if _is_table(Path(folder)):
             names.clear()
             yield folder
+
+
+def _unlisted(error: OSError) -> None:
+    raise StorageError(
+        f"cannot list {error.filename}: {error.strerror}. There may be tables in it: name those that can be read"
+    ) from error
 
 
 def _is_table(folder: Path) -> bool:

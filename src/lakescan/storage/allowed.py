@@ -45,8 +45,8 @@ class AllowedLocations:
             if not any(_is_below(location, each) for each in self.prefixes):
                 raise LocationRefused(
                     f"{shown(location)} is not below one of the allowed-locations of this table "
-                    f"({', '.join(map(shown, self.prefixes)) or 'none'}): nothing was read from there. If the table "
-                    "is to be trusted, add its prefix; a table of a catalog needs that of its own folder, too."
+                    f"({', '.join(map(shown, self.prefixes)) or 'none'}): nothing was read or written there. If the "
+                    "table is to be trusted, add its prefix; a table of a catalog needs that of its own folder, too."
                 )
             return
         if self.home is None or location.startswith(_BUCKETS):

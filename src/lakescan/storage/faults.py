@@ -18,6 +18,9 @@ from lakescan.errors import LakescanError, MissingFile, StorageError
 from lakescan.storage.advice import advice
 
 _MOST_WORDS = 400  # maximum characters quoted from a filesystem's message
+# What a location must not have, but is given: `//name:password@host`, and the values of a signed address's query.
+_PASSWORD = re.compile(r"((?:^|//|[\s'\"])[^/@:\s'\"]+:)[^/@\s]+@")
+_SIGNATURE = re.compile(r"([?&](?:sig|token|password|X-Amz-(?:Signature|Credential|Security-Token))=)[^&\s/'\"]+", re.I)
 _MOST_LOCATION = 300  # maximum characters of a location in a message
 # Messages of object store clients, for which Arrow sets no errno; and of ORC, when Arrow's file raised.
 _CLIENT = re.compile(r"AWS Error|google::cloud::Status|Azure Error|RequestFailedException|HDFS .* failed|Arrow error: ")
@@ -79,15 +82,20 @@ def check_regular(location: str, path: str) -> None:
 
 
 def shown(location: str) -> str:
-    """A location for a message: truncated if long, quoted if it has unprintable characters."""
-    text = location if location and location.isprintable() else repr(location)
+    """A location for a message: truncated if long, quoted if it has unprintable characters, without secrets."""
+    text = _masked(location if location and location.isprintable() else repr(location))
     return text if len(text) <= _MOST_LOCATION else f"{text[:_MOST_LOCATION]}... ({len(location):,} characters)"
+
+
+def _masked(text: str) -> str:
+    """The text without the passwords and signatures that somebody has written into its locations."""
+    return _SIGNATURE.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
 def told(error: BaseException) -> str:
     """An error's message on one line, truncated if long."""
     message = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
-    text = " ".join(message.split()) or type(error).__name__
+    text = _masked(" ".join(message.split())) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
 
 

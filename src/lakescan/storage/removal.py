@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import as_array
-from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
+from lakescan.errors import CommitConflict, LocationRefused, SchemaMismatch, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.storage.locations import below, split_location, without_root
 from lakescan.storage.put_if_absent import NotCreated
@@ -42,7 +42,11 @@ def remove_unnamed(storage: Storage, locations: Sequence[str], look: Callable[[]
 
 
 def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> None:
-    """Remove the files of a commit that has provably failed, as `remove_unnamed`; on an error, log it and keep them."""
+    """Remove the files of a commit that has provably failed, as `remove_unnamed`; on an error, log it and keep them.
+
+    Where the table must not lead, nothing was written.
+    """
+    locations = [each for each in locations if _is_reached(storage, each)]
     if not locations:
         return
     try:
@@ -51,6 +55,14 @@ def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named
         _LOG.warning(
             "%d files of a failed commit were not removed, %s among them: %s", len(locations), locations[0], error
         )
+
+
+def _is_reached(storage: Storage, location: str) -> bool:
+    try:
+        storage.relocated(location)
+    except LocationRefused:
+        return False
+    return True
 
 
 def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[str]:

@@ -18,7 +18,7 @@ from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.catalogs.registry import allowed_locations, connection, key_manager_name, key_manager_of
+from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
@@ -59,7 +59,6 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter, check_proofs
@@ -124,9 +123,7 @@ class IcebergTarget:
                 io_properties=of_storage({**catalog.properties, **table.io.properties}),
                 key_manager=key_manager_of(identifier.catalog),
                 vended=credentials_for(catalog, table),
-                allowed=AllowedLocations().at(
-                    table.metadata_location, allowed_locations(identifier.catalog), is_named=False
-                ),
+                allowed=allowed_in(identifier.catalog, table.metadata_location),
             )
         return IcebergTarget(identifier, options, storage, table, known)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
-from lakescan.catalogs.registry import connection, key_manager_of
+from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
@@ -59,6 +59,7 @@ class NewIcebergTable:
             io_properties=io_properties,
             key_manager=key_manager_of(identifier.catalog),
             vended=credentials_for(staged.catalog, staged),
+            allowed=allowed_in(identifier.catalog, staged.metadata_location),
         )
         options = staged_options(options, staged.metadata.properties, str(identifier))
         found = (staged.metadata, staged.metadata_location, staged.io, staged.config)

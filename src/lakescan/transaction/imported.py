@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
@@ -68,7 +69,7 @@ def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import)
     Raises `InvalidOption` and `SchemaMismatch` for files that do not fit, `UnsupportedFeature`, `CreatedConcurrently`,
     `CommitStateUnknown`.
     """
-    storage = Storage(io_properties=of_storage(catalog.properties))
+    storage = Storage(io_properties=of_storage(catalog.properties), allowed=allowed_in(name.catalog))
     found = None if wanted.files is not None and not wanted.files else FolderFiles.under(wanted.folder, storage)
     if found is not None and wanted.files is not None:
         found = found.only(wanted.files, storage)

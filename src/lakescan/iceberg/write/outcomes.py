@@ -13,7 +13,7 @@ from lakescan.iceberg.metadata.write import MetadataNotWritten, check_metadata_w
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Collector
 from lakescan.iceberg.write.old_metadata import remove_old_metadata
-from lakescan.storage import Storage
+from lakescan.storage import Storage, join
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -50,7 +50,8 @@ def commit(
     `is_made` tells from the reloaded table whether the changes were committed; `was_made` whether they were, but other
     commits have changed the same since, which is asked unless the catalog refused the commit. Raises
     `CommitStateUnknown` if the outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`,
-    and `InvalidOption` for a property that says wrongly how to write metadata.
+    `InvalidOption` for a property that says wrongly how to write metadata, and `LocationRefused` for one that says to
+    write it where the table must not lead.
     """
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
@@ -65,6 +66,7 @@ def commit(
         except CommitFailedException as error:
             return Failed(error, *loaded(table, storage))
         return None
+    _check_place(table, updates, storage)
     try:
         made = table.catalog.commit_table(table, (*requirements, same), updates)
     except MetadataNotWritten:
@@ -73,6 +75,28 @@ def commit(
         return _looked_up(table, error, storage, is_made, was_made)
     remove_old_metadata(table, made.metadata, made.metadata_location, storage)
     return None
+
+
+def _check_place(table: Table, updates: tuple[Any, ...], storage: Storage) -> None:
+    """Raise `LocationRefused` if the table's next metadata file is where it must not lead: pyiceberg writes it itself.
+
+    A server chooses its own place, and writes there by its own rights.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.table.update import RemovePropertiesUpdate, SetLocationUpdate, SetPropertiesUpdate
+
+    if not isinstance(table.catalog, MetastoreCatalog):
+        return
+    location, properties = table.metadata.location, dict(table.metadata.properties)
+    for each in updates:
+        if isinstance(each, SetLocationUpdate):
+            location = each.location
+        elif isinstance(each, SetPropertiesUpdate):
+            properties |= each.updates
+        elif isinstance(each, RemovePropertiesUpdate):
+            properties = {name: value for name, value in properties.items() if name not in each.removals}
+    folder = properties.get("write.metadata.path") or join(location, "metadata")
+    storage.allowed.check(join(folder, "metadata.json"))
 
 
 def _looked_up(

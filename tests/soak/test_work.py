@@ -1,0 +1,75 @@
+"""The soak's check of a table: rows that are lost, come back, or are not followed are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.soak import work
+from tests.soak.work import Work
+from tests.support.own_catalog import no_other_catalogs
+
+__all__ = ["no_other_catalogs"]
+
+
+class Panic(BaseException):
+    """As a panic of Rust is raised."""
+
+
+@pytest.fixture
+def soaked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
+    """A table after some rounds of each loop, with rows that were changed and deleted."""
+    monkeypatch.setattr(work, "BATCH", 10)
+    monkeypatch.setattr(work, "LIVE", 20)
+    made = Work("delta", str(tmp_path))
+    made._follow()
+    for _ in range(4):
+        made._write()
+    made.done.update(write=4, follow=1, read=1, maintain=1)
+    return made
+
+
+def test_what_was_written_changed_and_deleted_is_right(soaked: Work) -> None:
+    soaked.check()
+    assert soaked.failed == []
+    assert (soaked._first, soaked._rows, soaked._changed) == (20, 40, {34})
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda table: table.delete("id = 25"),
+        lambda table: table.delete("id = 39"),
+        lambda table: table.update({"note": "'note 34'"}, where="id = 34"),
+        lambda table: table.overwrite(table.scan().as_of(version=4).to_arrow()),
+    ],
+    ids=["an older row is lost", "the newest row is lost", "an update is lost", "rows come back"],
+)
+def test_other_rows_are_told(soaked: Work, harm: Any) -> None:
+    harm(soaked._table())
+    soaked.check()
+    assert any("not those that were written" in each for each in soaked.failed)
+
+
+def test_rows_that_were_not_followed_are_told(soaked: Work) -> None:
+    soaked._table().append(pa.Table.from_pylist([soaked._row(40)]))
+    soaked._follow()
+    soaked.check()
+    assert any("41 rows were followed, but 40 were written" in each for each in soaked.failed)
+
+
+def test_a_loop_that_never_ended_is_told(soaked: Work) -> None:
+    del soaked.done["maintain"]
+    soaked.check()
+    assert soaked.failed == ["delta: never done to its end: maintain"]
+
+
+def test_a_panic_ends_no_loop_unseen(soaked: Work) -> None:
+    def panics() -> None:
+        raise Panic("of Rust")
+
+    soaked._loop(panics)
+    assert soaked.failed == ["delta, panics: Panic: of Rust"]
