@@ -154,6 +154,28 @@ def test_files_that_only_moved_rows_are_no_changes(tmp_path: Path) -> None:
     assert len(changes(folder)) == 4
 
 
+@pytest.mark.parametrize("values", [{}, {"p": "a"}, None], ids=["no null", "a value", "none"])
+def test_a_removed_file_of_the_null_partition_may_leave_its_null_out(
+    tmp_path: Path, values: dict[str, str] | None
+) -> None:
+    """Delta's own writer does; an action without any partition values does not say of which partition it was."""
+    folder = tmp_path / "t"
+    rows = pa.table({"id": [1, 2], "p": pa.array(["a", None])})
+    write_deltalake(folder, rows, partition_by=["p"], configuration=FEED)
+    first = [json.loads(x) for x in (folder / "_delta_log" / f"{0:020d}.json").read_text().splitlines()]
+    part = None if values == {} else "a"
+    (add,) = (a["add"] for a in first if "add" in a and (a["add"]["partitionValues"]["p"] == part))
+    partition = {} if values is None else {"partitionValues": values}
+    remove = {"path": add["path"], "dataChange": True, "extendedFileMetadata": True, "size": add["size"], **partition}
+    append_commit(folder, 1, {"commitInfo": {"timestamp": 1}}, {"remove": remove})
+    if values is None:
+        with pytest.raises(lakescan.CorruptMetadata, match="needs a value for each partition column"):
+            changes(folder)
+        return
+    assert changes(folder) == [(0, "insert", 1), (0, "insert", 2), (1, "delete", 1 if values else 2)]
+    assert changes(folder, "p IS NULL") == ([(0, "insert", 2)] if values else [(0, "insert", 2), (1, "delete", 2)])
+
+
 def test_a_merge_that_changed_no_row_is_no_change(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": [1]}), configuration=FEED)

@@ -136,7 +136,10 @@ class ActionReader:
         """Actions of one name as a table; `at` are the numbers of their rows in the lines."""
         check_paths(member_of(actions, "path", pa.string()), name, _shifted(lines.where, at))
         columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
-        has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
+        if name == "remove" and columns:  # Delta's own writer leaves out the nulls of removes, and of nothing else
+            has_partition = pc.struct_field(actions, "partitionValues").is_valid()
+        else:
+            has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
         table = self._normalised(actions, has_partition, is_add=name == "add")
         check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _shifted(lines.where, at))
         return _placed(table, lines.version[at], lines.line[at])
