@@ -184,7 +184,8 @@ def _normalized(values: pa.Array) -> pa.Array:
     parts = pc.extract_regex(values, _PARTS)
     scheme, authority = parts.field("scheme"), parts.field("authority")
     roots = pc.binary_join_element_wise(scheme, authority, "\x00").dictionary_encode()
-    known = pa.array([_normal_root(*each.split("\x00")) for each in roots.dictionary.to_pylist()], pa.string())
+    pairs = (each.partition("\x00")[::2] for each in roots.dictionary.to_pylist())
+    known = pa.array([_normal_root(scheme, authority) for scheme, authority in pairs], pa.string())
     root, path = known.take(roots.indices), _normal_path(parts.field("path"))
     path = pc.if_else(pc.and_(pc.equal(path, "/"), pc.not_equal(root, "")), "", path)
     return pc.binary_join_element_wise(root, path, "")
@@ -210,7 +211,7 @@ def _normal_path(paths: pa.Array) -> pa.Array:
     while pc.any(pc.match_substring_regex(paths, f"{_TAKEN_BACK}|{_ABOVE_ROOT}")).as_py():
         paths = pc.replace_substring_regex(paths, _ABOVE_ROOT, "/")
         paths = pc.replace_substring_regex(paths, _TAKEN_BACK, r"\1")
-    return pc.replace_substring_regex(paths, r"(.)/+$", r"\1")
+    return pc.replace_substring_regex(paths, r"(?s)(.)/+$", r"\1")
 
 
 def is_in(place: str, folder: str) -> bool:
