@@ -62,6 +62,7 @@ PARTS = (
     _tests("Spark: reading", 15, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
     Part("the wheel", 4, ("make", "test-wheel")),
     Part("the site", 1.5, ("make", "site")),
+    Part("the soak, shortened", 2, (".venv/bin/python", "-m", "tests.soak", "--minutes", "1.5")),
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
     Part("Sail", 2, ("make", "smoke-sail")),
     _tests("the JVM's readers and writers", 28, "interop", environment=".venv-spark41"),
