@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from lakescan.delta.log.text import ADVICE, Action
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding import decoding
-from lakescan.reading.parquet.footer import open_checkpoint
+from lakescan.reading.parquet.footer import open_repaired
 from lakescan.storage import Storage
 
 _BATCH_ROWS = 1 << 17
@@ -54,8 +54,8 @@ class CheckpointFile:
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
         """Batches of a struct column, restricted to these members, each with the number of its first row.
 
-        Yields nothing if the column is missing. One file of several may have no `add`, if all its rows are other
-        actions. Raises `CorruptMetadata`.
+        Yields nothing if the column is missing; `add` may be missing only if all rows are other actions. Raises
+        `CorruptMetadata`.
         """
         with self._opened() as file:
             kind = _struct_of(file, column)
@@ -101,7 +101,7 @@ class CheckpointFile:
         return pc.indices_nonzero(present).to_numpy().astype(np.int64)
 
     def _has_only_other_actions(self, file: pq.ParquetFile) -> bool:
-        """Whether each row is an action that is no `add`: one in a column that is not known could be a file."""
+        """Whether each row is an action other than `add`. A row in none of the known columns could be an `add`."""
         if not file.metadata.num_rows:
             return True
         names = [name for name in _WITHOUT_FILES if _struct_of(file, name) is not None]
@@ -113,7 +113,7 @@ class CheckpointFile:
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
         with decoding(self.location, "the checkpoint"), self.storage.open(self.location) as handle:
-            file = open_checkpoint(handle, self.location)
+            file = open_repaired(handle, self.location)
             self._check_size(file.metadata, handle.size())
             yield file
 

@@ -36,14 +36,15 @@ def decode_z85(text: bytes) -> bytes:
     digits = _DIGIT[np.frombuffer(text, dtype=np.uint8)]
     if len(text) % 5 or (digits == 255).any():
         raise _not_base85(text)
-    groups = digits.reshape(-1, 5)
-    missing = min(3, len(text[-5:]) - len(text[-5:].lstrip(b"#")))
-    if not missing:
-        return _from_digits(groups, text).tobytes()
-    last = int(groups[-1, missing:].astype(np.int64) @ _POWERS[missing:])
-    if last >= 256 ** (4 - missing):
+    groups = digits.reshape(-1, 5).copy()
+    padding = min(3, len(text[-5:]) - len(text[-5:].lstrip(b"#")))
+    groups[-1:, :padding] = 0
+    words = _words(groups)
+    if (words > _LARGEST).any() or (padding and words[-1] >> 8 * (4 - padding)):
         raise _not_base85(text)
-    return _from_digits(groups[:-1], text).tobytes() + last.to_bytes(4 - missing, "big")
+    found = words.astype(">u4").tobytes()
+    last = len(found) - 4
+    return found[:last] + found[last + padding :]
 
 
 def encode_z85(data: bytes) -> str:
@@ -53,12 +54,9 @@ def encode_z85(data: bytes) -> str:
     return np.frombuffer(_ALPHABET, dtype=np.uint8)[digits].tobytes().decode()
 
 
-def _from_digits(digits: np.ndarray, text: bytes) -> np.ndarray:
-    """The words of groups of digits; raises `CorruptMetadata` if one is too large."""
-    words = digits.astype(np.int64) @ _POWERS
-    if (words > _LARGEST).any():
-        raise _not_base85(text)
-    return words.astype(">u4")
+def _words(digits: np.ndarray) -> np.ndarray:
+    """The numbers of groups of five digits; those above `_LARGEST` are no words of four bytes."""
+    return digits.astype(np.int64) @ _POWERS
 
 
 def _not_base85(text: bytes) -> CorruptMetadata:
@@ -119,7 +117,7 @@ def _uuids(encoded: pa.Array) -> pa.Array:
     last = texts.cast(pa.binary(_UUID_LENGTH))
     raw = np.frombuffer(last.buffers()[1], dtype=np.uint8, count=len(last) * _UUID_LENGTH, offset=last.offset * 20)
     digits = _DIGIT[raw].reshape(-1, 4, 5)
-    words = digits.astype(np.int64) @ _POWERS
+    words = _words(digits)
     if (wrong := ((digits == 255) | (words > _LARGEST)[..., None]).any(axis=(1, 2))).any():
         text = shown(encoded[int(wrong.argmax())].as_py())
         raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {text}. {ADVICE}")

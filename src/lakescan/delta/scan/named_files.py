@@ -21,7 +21,7 @@ from lakescan.delta.log.segment import LogFile, LogListing, list_log
 from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.reading.parquet.footer import open_checkpoint
+from lakescan.reading.parquet.footer import open_repaired
 from lakescan.storage import Storage, join
 
 _FILE = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
@@ -222,7 +222,7 @@ class _Part:
             return
         with storage.open(location) as handle:
             try:
-                file = open_checkpoint(handle, location)
+                file = open_repaired(handle, location)
                 for batch in file.iter_batches(_ROWS, columns=_LEAVES):
                     yield _Part(_shaped(pa.Table.from_batches([batch])), location)
             except (pa.ArrowException, OSError) as error:

@@ -210,8 +210,8 @@ def parsed_footer(data: bytes, path: str) -> Footer:
         return Footer(path, _metadata(data), data)
 
 
-def open_checkpoint(file: pa.NativeFile, path: str) -> pq.ParquetFile:
-    """Open a Parquet file of a log, of which pyarrow believes the footer; it is repaired if pyarrow refuses its types.
+def open_repaired(file: pa.NativeFile, path: str) -> pq.ParquetFile:
+    """Open a Parquet file; if pyarrow refuses the types in its footer, open it by the repaired footer.
 
     Raises what pyarrow raises, and `CorruptData`.
     """
