@@ -42,12 +42,21 @@ Where = Annotated[str | None, typer.Option("--where", "-w", help="Row filter, as
 Columns = Annotated[str | None, typer.Option("--select", "-s", help="Columns to read, separated by commas.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"lakescan {lakescan.__version__}")
+        raise typer.Exit()
+
+
 @app.callback()
 def known_catalogs(
     embedded: Annotated[
         list[str] | None,
         typer.Option("--catalog", help="An embedded catalog, name=folder. Others come from pyiceberg's configuration."),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and exit.")
+    ] = False,
 ) -> None:
     """Iceberg and Delta tables, from the command line."""
     for name, folder in pairs(embedded, "catalogs are written name=folder, e.g. --catalog local=./lake"):

@@ -15,6 +15,7 @@ EXIT_CODES = {
     2: "The command line is wrong: there is no such command or option, or an argument is missing.",
     3: "Another writer changed the table at the same time (`CommitConflict`): run the command again.",
     4: "It is not known whether the commit was made (`CommitStateUnknown`): look at the table before repeating it.",
+    5: "`lakescan health`: there is something to mend.",
     70: "A defect of lakescan, with a traceback.",
     130: "It was interrupted.",
 }
@@ -35,6 +36,18 @@ _WORDS = (
 )
 
 
+class ScriptFailed(Exception):
+    """A statement of a script failed; its error is the cause.
+
+    Args:
+        source: The script's file, or 'standard input'.
+        line: The line in which the statement begins, from 1.
+    """
+
+    def __init__(self, source: str, line: int) -> None:
+        super().__init__(f"{source}, line {line}: ")
+
+
 def in_shell_words(message: str) -> str:
     """A message whose advice is commands and options instead of calls."""
     for pattern, words in _WORDS:
@@ -44,6 +57,8 @@ def in_shell_words(message: str) -> str:
 
 def exit_code(error: BaseException) -> int | None:
     """The exit code of an error that needs no traceback; None for a defect."""
+    if isinstance(error, ScriptFailed) and error.__cause__ is not None:
+        return exit_code(error.__cause__)
     if isinstance(error, CommitConflict):
         return 3
     if isinstance(error, CommitStateUnknown):
@@ -54,11 +69,17 @@ def exit_code(error: BaseException) -> int | None:
 
 
 def print_error(error: BaseException) -> None:
-    """Print the error as one line; as several, if they underline a place in SQL."""
+    """Print the error as one line; as several, if they underline a place in SQL.
+
+    The error of a script begins with the line of its statement.
+    """
+    place = ""
+    if isinstance(error, ScriptFailed) and error.__cause__ is not None:
+        place, error = str(error), error.__cause__
     places = isinstance(error, LakescanError) and "\n" in str(error)
     text = str(error) if places else in_shell_words(" ".join(str(error).split()))
     console = TerminalConsole(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble((type(error).__name__, "red"), f": {text}"))
+    console.print(Text.assemble(place, (type(error).__name__, "red"), f": {text}"))
 
 
 def _is_of_library(error: BaseException) -> bool:

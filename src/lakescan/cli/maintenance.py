@@ -37,7 +37,7 @@ def health(
     orphans: Annotated[bool, typer.Option("--orphans", help="Also list files that nothing references.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write it to this file, as an HTML page.")] = None,
 ) -> None:
-    """Say from metadata alone what a table costs its readers, and what mends it."""
+    """Show from metadata what a table costs its readers, and what mends it. The exit code is 5 if something does."""
     with working("looking at the table"):
         found = _open(path).health(orphans=orphans)
     if wants_json():
@@ -47,6 +47,8 @@ def health(
     if html is not None:
         found.to_html(html)
         print_written(html)
+    if found.findings:
+        raise typer.Exit(5)
 
 
 def print_written(file: Path) -> None:

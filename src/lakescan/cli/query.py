@@ -1,4 +1,4 @@
-"""The command `sql`: a statement in this process, or a prompt."""
+"""The command `sql`: a statement in this process, a script, or a prompt."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from rich.text import Text
 
 import lakescan
 from lakescan.catalogs.registry import known
+from lakescan.cli.failures import ScriptFailed, print_error
 from lakescan.cli.output import as_json, console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.common.control_characters import harmless
 from lakescan.errors import InvalidOption, LakescanError, nearest
 from lakescan.explain.summary import counted
+from lakescan.grammar.script import split_statements
 
 app: Section = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
@@ -30,21 +32,78 @@ VERSION TIMESTAMP OF BETWEEN LIKE IN IS NOT NULL AND OR CASE WHEN THEN ELSE END 
 
 @command(app, "sql", opens=False)
 def sql_command(
-    statement: Annotated[str | None, typer.Argument(help="One statement; without it, a prompt.")] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help=f"One of {', '.join(_FORMATS)}.")] = "table",
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="Write the rows to this file.")] = None,
+    statement: Annotated[
+        str | None, typer.Argument(help="One statement. Without it: --file, standard input, or a prompt on a terminal.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            help="Run the statements of this file in order; - is standard input. Stops at the first error.",
+        ),
+    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help=f"One of {', '.join(_FORMATS)}.")] = None,
+    output_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the rows of one query to this file, by default as its suffix says (.csv, .json, .parquet)."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(help="Rows of a printed table.", min=1)] = _SHOWN,
 ) -> None:
-    """Run a SELECT over tables in this process, or a statement that changes rows, tables or namespaces."""
-    output = "json" if wants_json() and output == "table" else output
+    """Run SQL in this process: a SELECT over tables, or statements that change rows, tables or namespaces."""
+    if statement is not None and file is not None:
+        raise InvalidOption("give a statement or --file, not both; --output-file names the file for the rows")
+    output = _output_format(output, output_file)
+    if statement is not None:
+        _write(lakescan.sql(statement), output, output_file, limit)
+    elif file is None and sys.stdin.isatty():
+        _prompt(output, output_file, limit)
+    elif file is None or file == "-":
+        _run_script(sys.stdin.read(), "standard input", output, output_file, limit)
+    else:
+        if output_file is not None and Path(file).resolve() == output_file.resolve():
+            raise InvalidOption(f"--output-file {output_file} is the script itself: name another file")
+        _run_script(_script_text(Path(file)), file, output, output_file, limit)
+
+
+def _output_format(output: str | None, output_file: Path | None) -> str:
+    """The format of rows. Raises `InvalidOption`, before any statement runs, for one that cannot be written there."""
+    if output is None:
+        suffix = "" if output_file is None else output_file.suffix.lower().removeprefix(".")
+        output = suffix if suffix in _FORMATS else "json" if wants_json() else "table"
     if output not in _FORMATS:
         raise InvalidOption(f"--output {output!r}.{nearest(output, _FORMATS)} Known: {', '.join(_FORMATS)}")
-    if output == "parquet" and file is None:
-        raise InvalidOption("--output parquet takes a file: --file rows.parquet")
-    if statement is None:
-        _prompt(limit)
-        return
-    _write(lakescan.sql(statement), output, file, limit)
+    if output == "parquet" and output_file is None:
+        raise InvalidOption("--output parquet takes a file: --output-file rows.parquet")
+    if output == "table" and output_file is not None:
+        raise InvalidOption("--output-file takes --output csv, json or parquet")
+    return output
+
+
+def _script_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise InvalidOption(f"--file {file}: there is no such file; --output-file names the file for rows") from error
+    except UnicodeDecodeError as error:
+        raise InvalidOption(f"--file {file} is not text in UTF-8: {error}") from error
+
+
+def _run_script(script: str, source: str, output: str, output_file: Path | None, limit: int) -> None:
+    """Run the statements of a script in order; raises `ScriptFailed` for the first that fails, and runs no more."""
+    statements = split_statements(script)
+    if output_file is not None and len(statements) != 1:
+        raise InvalidOption(
+            f"--output-file takes one query, and {source} has {counted(len(statements), 'statement')}: "
+            "redirect the standard output instead"
+        )
+    for statement in statements:
+        try:
+            _write(lakescan.sql(statement.text), output, output_file, limit)
+        except Exception as error:
+            raise ScriptFailed(source, statement.line) from error
 
 
 def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
@@ -97,12 +156,10 @@ def _save(rows: pa.Table, output: str, file: Path | None) -> None:
         text = _csv(rows)
         if file is None and sys.stdout.isatty():
             text = harmless(text)
-    elif output == "json":
+    else:
         if twice := [name for name in dict.fromkeys(rows.column_names) if rows.column_names.count(name) > 1]:
             raise InvalidOption(f"--output json: several columns are called {', '.join(twice)}: name them apart by AS")
         text = "".join(f"{as_json(row)}\n" for row in rows.to_pylist())
-    else:
-        raise InvalidOption("--file takes --output csv, json or parquet")
     if file is None:
         sys.stdout.write(text)
     else:
@@ -122,33 +179,35 @@ def _csv(rows: pa.Table) -> str:
     return target.getvalue().to_pybytes().decode()
 
 
-def _prompt(limit: int) -> None:
+def _prompt(output: str, output_file: Path | None, limit: int) -> None:
     """Read statements, which end with a semicolon, until the input ends; errors do not end it."""
-    interactive = sys.stdin.isatty()
-    if interactive:
-        _with_history()
-        console.print("SQL over tables; statements end with ';'. Ctrl-D ends.")
+    if output_file is not None:
+        raise InvalidOption("--output-file takes a statement, or --file with one")
+    _with_history()
+    console.print("SQL over tables; statements end with ';'. Ctrl-D ends.")
     pending = ""
     while True:
         try:
-            pending += input(("   -> " if pending else "sql> ") if interactive else "") + "\n"
+            pending += input("   -> " if pending.strip() else "sql> ") + "\n"
         except EOFError:
             break
         except KeyboardInterrupt:
             pending = ""
             continue
-        if pending.rstrip().endswith(";"):
-            _run(pending, limit)
+        statements = split_statements(pending)
+        if all(each.is_ended for each in statements):
+            _run_at_prompt([each.text for each in statements], output, limit)
             pending = ""
-    if pending.strip():
-        _run(pending, limit)
+    _run_at_prompt([each.text for each in split_statements(pending)], output, limit)
 
 
-def _run(text: str, limit: int) -> None:
+def _run_at_prompt(statements: list[str], output: str, limit: int) -> None:
+    """Run statements of one input until one fails, which prints its error."""
     try:
-        _write(lakescan.sql(text), "table", None, limit)
+        for statement in statements:
+            _write(lakescan.sql(statement), output, None, limit)
     except LakescanError as error:
-        console.print(f"error: {error}")
+        print_error(error)
 
 
 def _with_history() -> None:
