@@ -32,8 +32,8 @@ lakescan sql "ALTER TABLE local.db.orders ADD COLUMN note STRING" --catalog loca
 - Commands that remove something take `--dry-run`.
 - Long work shows its progress on stderr if that is a terminal. Errors are one line on stderr.
 - Tables are changed by `lakescan sql`: `ALTER TABLE`, `INSERT`, `MERGE` and the other statements of [sql.md](sql.md).
-- `lakescan sql --file job.sql`, or `lakescan sql < job.sql`, runs the statements of a script in order. The first error ends it
-  with the line of its statement on stderr and an exit code; what follows does not run.
+- `lakescan sql --file job.sql`, or `lakescan sql < job.sql`, runs the statements of a script in order. The first error
+  ends it with the line of its statement on stderr and an exit code. What follows does not run.
 
 This page is made from the source by `scripts/cli_doc.py`.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -232,14 +231,3 @@ def test_streams_have_their_old_names_for_one_release(table: lakescan.Table) -> 
         assert isinstance(stream, lakescan.Follower)
     with pytest.raises(AttributeError, match="no attribute 'Folower'"):
         _ = lakescan.Folower
-
-
-def test_old_module_paths_warn() -> None:
-    with pytest.warns(DeprecationWarning, match=r"lakescan\.saving\.write_options is now lakescan\.options\.write"):
-        from lakescan.saving.write_options import WriteOptions
-    from lakescan.options import write
-
-    assert WriteOptions is write.WriteOptions
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        import lakescan.common.types  # noqa: F401

@@ -9,7 +9,7 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from lakescan import errors, moved
+from lakescan import errors
 from lakescan.errors import (
     AmbiguousMerge,
     CommitConflict,
@@ -98,7 +98,6 @@ if TYPE_CHECKING:
     from lakescan.view import View, ViewVersion
 
 __version__ = "0.2.0"
-moved.install()
 
 # Importing the package takes milliseconds: a module is imported when one of its names is used for the first time.
 _MODULES = {
