@@ -2,7 +2,7 @@
 
 The first parts always run. Each of the others runs if the time that is left is enough for it on this machine; one for
 which it is not is named at the end as not run, never as passed. Any failure ends the run as failed. Failed tests run
-once more, alone: those that wait for a process fail on a busy machine.
+once more, alone: those that wait for a process fail on a busy machine. The last line counts the tests of all parts.
 
     CI_MINUTES=48 python3 scripts/ci.py
 """
@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
+from typing import IO
 
 PYTEST = ("-m", "pytest", "-q", "--hypothesis-profile=ci")
 TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 FAILED_TESTS, NO_TESTS = 1, 5  # pytest's exit codes: all tests ran and some failed; none ran
 MOST_REPEATED, REPEAT_SECONDS = 10, 600
+_SUMMARY = re.compile(r"(?:=+ )?(?:\d+ [a-z]+, )*\d+ [a-z]+ in \d[\d.]*s\b")  # pytest's last line
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ def main() -> int:
     began = time.monotonic()
     limit = 60 * float(os.environ.get("CI_MINUTES", "48"))
     expected, failed, left_out = 0.0, [], []
+    tests: Counter[str] = Counter()
     for part in PARTS:
         elapsed = time.monotonic() - began
         slowness = max(1.0, elapsed / (60 * expected)) if expected else 1.0
@@ -82,44 +88,74 @@ def main() -> int:
             left_out.append(f"{part.name}: not run, it takes about {part.minutes * slowness:.0f} minutes here")
             continue
         say(f"{part.name} (after {elapsed / 60:.0f} minutes)")
-        passed = run(part, None if part.always else limit - elapsed)
+        passed = run(part, None if part.always else limit - elapsed, tests)
         if passed is None:
             left_out.append(f"{part.name}: not run to the end, its time was over")
         elif not passed:
             failed.append(part.name)
+            tests["failed"] += not part.tests
         expected += part.minutes
     say(f"the end, after {(time.monotonic() - began) / 60:.0f} minutes")
     for line in (*left_out, *(f"{name}: FAILED" for name in failed)):
         print(line, flush=True)
+    print(f"{tests['passed']} passed, {tests['failed']} failed, {tests['skipped']} skipped", flush=True)
     return 1 if failed else 0
 
 
-def run(part: Part, seconds: float | None) -> bool | None:
-    """Whether the part passed; None if its time was over before anything failed."""
-    code = call((*part.command, *TWO_AT_A_TIME) if part.tests else part.command, seconds)
+def run(part: Part, seconds: float | None, tests: Counter[str]) -> bool | None:
+    """Whether the part passed; None if its time was over before anything failed. Adds its tests to the counts."""
+    code, counts = call((*part.command, *TWO_AT_A_TIME) if part.tests else part.command, seconds)
     if not part.tests or code not in (None, FAILED_TESTS):
+        if part.tests:
+            tests.update(counts)
+            tests["failed"] += code != 0 and not counts["failed"]
         return None if code is None else code == 0
     say(f"{part.name}: once more, alone, what failed")
     again = ("--last-failed", "--last-failed-no-failures=none", f"--maxfail={MOST_REPEATED}")
-    repeated = call((*part.command, *again), REPEAT_SECONDS)
+    repeated, repeated_counts = call((*part.command, *again), REPEAT_SECONDS)
     if repeated not in (0, NO_TESTS):
+        tests.update(counts)
+        tests["failed"] += not counts["failed"]
         return False
+    tests.update({"passed": counts["passed"] + repeated_counts["passed"], "skipped": counts["skipped"]})
     return None if code is None else True
 
 
-def call(command: tuple[str, ...], seconds: float | None) -> int | None:
-    """The exit code; None if the command was ended for its time."""
-    process = subprocess.Popen(command, start_new_session=True)
+def call(command: tuple[str, ...], seconds: float | None) -> tuple[int | None, Counter[str]]:
+    """Run a command, and print its output as it comes.
+
+    Returns:
+        The exit code, None if the command was ended for its time; and how many tests passed, failed and were skipped,
+        by the summary of pytest. Errors count as failed.
+    """
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    counts: Counter[str] = Counter()
+    printing = threading.Thread(target=print_and_count, args=(process.stdout, counts))
+    printing.start()
     try:
-        return process.wait(seconds)
+        code: int | None = process.wait(seconds)
     except subprocess.TimeoutExpired:
+        code = None
         process.send_signal(signal.SIGINT)  # pytest says and keeps what failed so far
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(60)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(60)
     with contextlib.suppress(ProcessLookupError):  # all have ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    return None
+    printing.join(10)
+    return code, counts
+
+
+def print_and_count(output: IO[bytes], counts: Counter[str]) -> None:
+    """Print lines, and take the counts of pytest's summary from them."""
+    for line in iter(output.readline, b""):
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+        text = line.decode(errors="replace").strip()
+        if _SUMMARY.match(text):
+            for number, what in re.findall(r"(\d+) (passed|failed|skipped|error)", text):
+                counts["failed" if what == "error" else what] += int(number)
 
 
 def say(text: str) -> None:
