@@ -618,7 +618,8 @@ class Catalog(CatalogViews):
             purge: Remove the files that the table's metadata references, except those that other tables of the catalog
                 reference whose location or `write.data.path` is in the same folders, and except those in other folders
                 than the table's own, which `add_files` has taken from there. A REST server purges by its own rules.
-                Without, all files stay.
+                Without, all files stay, also those of Delta tables; a new Delta table of the same name gets a folder
+                of its own.
 
         Raises:
             NoSuchTable: It does not exist.
@@ -633,10 +634,12 @@ class Catalog(CatalogViews):
 
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
         with translated(identifier):
-            is_delta = names.location(identifier.within) is not None
-        if is_delta:
+            location = names.location(identifier.within)
+        if location is not None:
             if purge:
-                raise UnsupportedFeature("purging a Delta table", "Drop it, and delete its folder.")
+                raise UnsupportedFeature(
+                    f"purging a Delta table ({identifier})", f"Drop it, and delete its folder {location}."
+                )
             with translated(identifier):
                 names.remove(identifier.within)
             return

@@ -48,6 +48,35 @@ def test_tables_are_made_opened_renamed_and_dropped_by_name(local: lakescan.Cata
     local.drop_table("db.old", missing_ok=True)
 
 
+@pytest.mark.parametrize("leave", ["DROP TABLE local.db.t", "ALTER TABLE local.db.t RENAME TO u"])
+@pytest.mark.parametrize(
+    "create",
+    [
+        "CREATE TABLE local.db.t (id INT) USING delta",
+        "CREATE TABLE IF NOT EXISTS local.db.t (id INT) USING delta",
+        "CREATE OR REPLACE TABLE local.db.t (id INT) USING delta",
+        "CREATE TABLE local.db.t USING delta AS SELECT CAST(7 AS INT) AS id",
+        "CREATE OR REPLACE TABLE local.db.t USING delta AS SELECT CAST(7 AS INT) AS id",
+        "CREATE TABLE local.db.t SHALLOW CLONE local.db.other",
+        "save",
+    ],
+)
+def test_a_name_is_free_after_drop_and_rename_though_the_files_stay(local: lakescan.Catalog, leave, create) -> None:
+    for name, row in (("t", 1), ("other", 2)):
+        local.create_table(f"db.{name}", "id INT", format="delta").append(pa.table({"id": pa.array([row], pa.int32())}))
+    folder = local.load_table("db.t").folder
+    lakescan.sql(leave)
+    if create == "save":
+        lakescan.save(pa.table({"id": pa.array([7], pa.int32())}), "local.db.t", format="delta")
+    else:
+        lakescan.sql(create)
+    found = local.load_table("db.t")
+    expected = [2] if "CLONE" in create else [7] if "AS SELECT" in create or create == "save" else []
+    assert (found.format, found.to_arrow()["id"].to_pylist()) == ("delta", expected)
+    assert found.folder.startswith(f"{folder}-")
+    assert lakescan.table(folder).to_arrow()["id"].to_pylist() == [1]
+
+
 def test_names_that_are_not_there_say_what_is_near(local: lakescan.Catalog) -> None:
     local.create_table("db.events", COLUMNS)
     with pytest.raises(lakescan.NoSuchTable, match=r"no table 'db\.event'\. Did you mean 'events'"):

@@ -53,6 +53,13 @@ def put_entry(client: Any, name: str, parameters: dict[str, str], kind: str = "E
     client.create_table(DatabaseName="db", TableInput=table)
 
 
+def test_a_name_is_free_after_drop_though_the_files_stay(glue: lakescan.Catalog) -> None:
+    for rows in (ROWS, ROWS.slice(1)):
+        glue.create_table("db.t", "id BIGINT", format="delta").append(rows)
+        assert glue.load_table("db.t").to_arrow().num_rows == rows.num_rows
+        glue.drop_table("db.t")
+
+
 def test_a_rename_keeps_what_was_registered(glue: lakescan.Catalog, client: Any) -> None:
     place = "s3://lake/others/t"
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}

@@ -60,6 +60,8 @@ def test_a_delta_table_has_its_life_in_a_hive_catalog(hive: Hive, spark: Any, tm
     hive.drop_table("db.u")
     assert hive.list_tables("db") == []
     assert ids(lakescan.table(tmp_path / "db" / "t")) == [1, 2, 3]
+    assert ids(hive.create_table("db.t", "id BIGINT", format="delta")) == []
+    hive.drop_table("db.t")
     with pytest.raises(lakescan.NoSuchTable):
         hive.drop_table("db.u")
     hive.drop_table("db.u", missing_ok=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
@@ -113,9 +114,10 @@ class DeltaPlace:
 
 
 def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
-    """Where a table is created: its location, or under the catalog's warehouse.
+    """Return the place of a new table: the location, by default a folder under the catalog's warehouse.
 
-    Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
+    If a table is in the default folder already, because DROP TABLE kept its files or it got another name, the place is
+    a folder of its own next to it. Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
     name Delta tables.
     """
     check_free(identifier)
@@ -124,7 +126,13 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
         is_there = catalog.namespace_exists(identifier.namespace)
     if not is_there:
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
-    return DeltaPlace(catalog, identifier, location or _default_location(catalog, identifier))
+    if location is not None:
+        return DeltaPlace(catalog, identifier, location)
+    place = DeltaPlace(catalog, identifier, _default_location(catalog, identifier))
+    if is_table(place.location, place.storage):
+        place = replace(place, location=f"{place.location}-{uuid.uuid4().hex}")
+        _LOG.info("%s: its usual folder has another table; the new table is at %s", identifier, place.location)
+    return place
 
 
 def planned_delta(catalog: Any, identifier: Identifier, definition: TableDefinition) -> tuple[Storage, str, NewDelta]:
