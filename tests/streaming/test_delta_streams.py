@@ -200,6 +200,22 @@ def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> 
         list(again.stream(start=follower.offset, wait=False, readChangeFeed=True))
 
 
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_feed_from_before_changes_were_recorded_names_the_version_to_start_at(tmp_path: Path, start: int) -> None:
+    """Version 1 has no metadata of its own, and a stream that begins there must not read it either."""
+    append(tmp_path / "t", 1)
+    append(tmp_path / "t", 2)
+    off = r"did not record changes at version {0}: {1}"
+    DeltaTable(tmp_path / "t").alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    append(tmp_path / "t", 3)
+    hint = r"change data was not recorded before version 2\. Start at 2 or later"
+    with pytest.raises(lakescan.UnsupportedFeature, match=off.format(start, hint)):
+        changes(tmp_path / "t", startingVersion=start)
+    with pytest.raises(lakescan.UnsupportedFeature, match=off.format(start, hint)):
+        lakescan.table(tmp_path / "t").scan().options(readChangeFeed=True, startingVersion=start).to_arrow()
+    assert changes(tmp_path / "t", startingVersion=2) == [(3, "insert", 3)]
+
+
 def test_an_operation_without_metrics_says_who_did_it(path: Path) -> None:
     """The message of a refused commit has what the commit says of itself."""
     properties = CommitProperties(custom_metadata={"who": "me"})

@@ -295,8 +295,6 @@ def test_an_earlier_state_is_restored(table: lakescan.Table) -> None:
     back = table.restore(version=second)
     assert (back.num_restored_files, back.restored_files_size) == (1, result.removed_files_size)
     assert pairs() == [(1, "a"), (2, "a")]
-    with pytest.raises(InvalidOption, match="restore another one"):
-        table.restore(version=second)
     for arguments in ({"version": "t"}, {"timestamp": at}):
         assert table.restore(**arguments).version == first
         table.restore(version=second)

@@ -192,19 +192,22 @@ class DeltaTable:
         if start > self._end.latest:
             return
         files = self._commits(start, self._end.latest)
-        obstacle = self._seen.at_start(start, lambda: self._unmapped_since(start, snapshot))
+        obstacle = self._seen.at_start(start, lambda: self._obstacle_at(start, snapshot))
         for commit in self._seen.commits(files):
             yield commit if obstacle is None or commit.id > start else replace(commit, obstacle=obstacle)
 
-    def _unmapped_since(self, start: int, snapshot: Snapshot) -> str | None:
-        """Why files of a version cannot be read with the schema of a snapshot: they have columns under other names.
+    def _obstacle_at(self, start: int, snapshot: Snapshot) -> str | None:
+        """Return why files of a version cannot be read with the schema of a snapshot: their columns have other names.
 
-        None if they can, as far as the log tells. Whatever changes later versions is told by their own metadata.
+        Returns None if they can be read, as far as the log tells: later changes are in the metadata of later commits.
+        Raises `UnsupportedFeature` for a stream of changes that begins before the table recorded them.
         """
         try:
             before = self._readable(start).metadata
         except NoSuchSnapshot:  # no checkpoint is left before it
             return None
+        if is_feed(_state_of(snapshot)) and not before.properties.change_feed:
+            check_recorded(start, self._end.latest, self._metadata_between(start, self._end.latest), self._location)
         if before.column_mapping_mode == _state_of(snapshot).version.metadata.column_mapping_mode:
             return None
         problem = difference(before.schema(), snapshot.schema)

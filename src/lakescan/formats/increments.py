@@ -25,6 +25,9 @@ ALL = -1  # as a number of files: all files of the commit
 _NONE = np.empty(0, dtype=np.int64)
 
 
+RESTART = "Restart the stream to continue with the new schema"
+
+
 class CommitChange(StrEnum):
     """What a commit does to rows: NOTHING if it only moves them, OVERWRITE if it may replace some."""
 
@@ -72,8 +75,8 @@ class OffsetNames:
 class Commit:
     """A commit as described by its own metadata, without listing its files; `change` is its effect on rows.
 
-    `files`, `rows` and `size` (bytes) are totals of the added files, None if not recorded. `obstacle` says why a stream
-    cannot read past this commit (a changed schema, for example), None if it can.
+    `files`, `rows` and `size` (bytes) are totals of the added files, None if not recorded. `obstacle` is why a stream
+    cannot read past this commit (a changed schema, for example) and what to do, None if it can.
     """
 
     id: int

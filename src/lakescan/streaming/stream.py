@@ -233,7 +233,7 @@ class TableStream:
     def _refusal(self, commit: Commit) -> Exception:
         where = f"{self._table.location}, commit {commit.describe()}"
         if commit.obstacle:
-            return SchemaChanged(f"{where}: {commit.obstacle}. Restart the stream to continue with the new schema.")
+            return SchemaChanged(f"{where}: {commit.obstacle}.")
         return RowsChanged(
             f"{where}: it removed or rewrote rows, which a stream of added rows cannot show. Options: on-change=skip "
             "skips such commits; on-change=added-rows reads the rows that they add, which repeats rewritten rows; "

@@ -11,7 +11,7 @@ from lakescan.delta.commit.restored import RestoredFiles, restored_domains, rest
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.table import DeltaTable
-from lakescan.errors import InvalidOption, NoSuchSnapshot
+from lakescan.errors import NoSuchSnapshot
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
@@ -26,33 +26,35 @@ def restore(
     timestamp: datetime | None,
     check_removable: Callable[[], None],
 ) -> RestoreResult:
-    """Commit an earlier version's state to the table of a scan, whose newest version is `now`; see `Target.restore`."""
+    """Commit an earlier version's state to the table of a scan, whose newest version is `now`; see `Target.restore`.
+
+    Commits nothing if the version is the newest one.
+    """
     location, newest = now.segment.location, now.segment.version
     now.protocol.check_supports(Support.WRITE, "restoring", location)
     earlier = _version(scan, version, timestamp)
     wanted = earlier.segment.version
-    if wanted == newest:
-        raise InvalidOption(f"{location} is at version {newest}: restore an earlier one")
     earlier.protocol.check_readable(location)
     earlier.protocol.check_supports(Support.WRITE, f"restoring version {wanted} of", location)
     files = RestoredFiles.of(now, earlier, storage)
     if files.gone.num_rows:
         check_removable()
     files.check_present(wanted, location, storage)
-    metadata, protocol = restored_metadata(now.metadata, earlier.metadata), now.protocol
-    upgraded = protocol.with_features(earlier.protocol.features)
-    shown = None if timestamp is None else timestamp.strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".")
-    parameters = {"version": None if timestamp is not None else wanted, "timestamp": shown}
-    DeltaCommit(
-        now,
-        storage,
-        Operation("RESTORE", parameters, files.metrics),
-        files.changes(earlier, storage),
-        Reads.of_table(),
-        metadata,
-        None if upgraded == protocol else upgraded,
-        domains=restored_domains(now, earlier, storage),
-    ).commit()
+    if wanted != newest:
+        metadata, protocol = restored_metadata(now.metadata, earlier.metadata), now.protocol
+        upgraded = protocol.with_features(earlier.protocol.features)
+        shown = None if timestamp is None else timestamp.strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".")
+        parameters = {"version": None if timestamp is not None else wanted, "timestamp": shown}
+        DeltaCommit(
+            now,
+            storage,
+            Operation("RESTORE", parameters, files.metrics),
+            files.changes(earlier, storage),
+            Reads.of_table(),
+            metadata,
+            None if upgraded == protocol else upgraded,
+            domains=restored_domains(now, earlier, storage),
+        ).commit()
     counts = files.metrics
     return RestoreResult(
         wanted,

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import InvalidOption
+from lakescan.errors import NoSuchSnapshot
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.scan_spec import ScanSpec
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
@@ -19,16 +19,18 @@ def restore(
 ) -> RestoreResult:
     """Set main to a state, and count the files that come back and go; `scan` is of the current state.
 
-    Raises `NoSuchSnapshot`; `InvalidOption` if it is the current one; `CommitConflict` if another writer commits.
+    Commits nothing if it is the current state. Raises `NoSuchSnapshot`, also for a table without a snapshot, and
+    `CommitConflict` if another writer commits.
     """
     earlier = scan.as_of(version=version, timestamp=timestamp)
     wanted = earlier.snapshot.id
-    if wanted is None or wanted == scan.snapshot.id:
-        raise InvalidOption(f"{snapshots.identifier} is at snapshot {wanted}: restore another one")
+    if wanted is None:
+        raise NoSuchSnapshot(f"{snapshots.identifier} has no snapshot to restore")
     after, before = _files(earlier), _files(scan)
     back = after.filter(pc.invert(pc.is_in(after["path"], value_set=before["path"].combine_chunks())))
     gone = before.filter(pc.invert(pc.is_in(before["path"], value_set=after["path"].combine_chunks())))
-    snapshots.set_current(SnapshotSelector(version=wanted))
+    if wanted != scan.snapshot.id:
+        snapshots.set_current(SnapshotSelector(version=wanted))
     return RestoreResult(
         wanted,
         _bytes(after),

@@ -107,13 +107,22 @@ def _last_until(times: Mapping[int, int], timestamp: datetime, location: str) ->
 
 def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
     """Refuse a range in which the table did not always record changes. `metadata` are (version, metadata), in order."""
+    missing = None
     for version, each in metadata:
-        if not each.properties.change_feed:
+        if missing is None and not each.properties.change_feed:
+            missing = version
+        elif missing is not None and each.properties.change_feed:
             raise UnsupportedFeature(
                 f"a change feed of versions {start} to {end}",
-                f"{location} did not record changes at version {version}: {ENABLED} must be true in all of them. Set "
-                "it, and read changes from that version on.",
+                f"{location} did not record changes at version {missing}: change data was not recorded before version "
+                f"{version}. Start at {version} or later.",
             )
+    if missing is not None:
+        raise UnsupportedFeature(
+            f"a change feed of versions {start} to {end}",
+            f"{location} did not record changes at version {missing}: {ENABLED} must be true in all of them. Set it, "
+            "and read changes from that version on.",
+        )
 
 
 def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:

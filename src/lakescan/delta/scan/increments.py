@@ -19,7 +19,7 @@ from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_info, timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import ENABLED, difference
-from lakescan.formats.increments import Commit, CommitChange, Increment, rows_of
+from lakescan.formats.increments import RESTART, Commit, CommitChange, Increment, rows_of
 
 # What a commit does to rows, by whether it adds files and whether it removes some.
 _CHANGES = {
@@ -105,9 +105,12 @@ class CommitReader:
                 continue
             metadata = Metadata.parse(action)
             if problem := difference(metadata.schema(), self.schema):
-                return f"its schema has {problem}"
+                return f"its schema has {problem}. {RESTART}"
             if self.feed and not metadata.properties.change_feed:
-                return f"it stops recording changes: {ENABLED} is no longer true"
+                return (
+                    f"it stops recording changes: {ENABLED} is no longer true. Set it to true, and start another "
+                    "stream, with another checkpoint, at the version that does so"
+                )
         return None
 
 

@@ -115,7 +115,7 @@ def with_obstacles(commits: Iterable[Commit], metadata: TableMetadata, schema: S
             known[written] = None if found is None else too_wide(found, schema)
         problem = known[written]
         has_rows = commit.change != CommitChange.NOTHING
-        yield replace(commit, obstacle=f"its schema has {problem}") if problem and has_rows else commit
+        yield replace(commit, obstacle=f"its schema has {problem}. {RESTART}") if problem and has_rows else commit
 
 
 class IncrementFiles:
