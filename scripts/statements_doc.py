@@ -31,7 +31,10 @@ lakescan.sql("SHOW TABLES IN lake.shop").show()
 
 Types: Spark's names. `TIMESTAMP` is an instant. `TIMESTAMP(p)` is the standard's and Flink's: without a time zone,
 unless it says `WITH [LOCAL] TIME ZONE`; up to 6 digits are kept as microseconds, up to 9 as nanoseconds (Iceberg,
-format version 3), more are refused. `VARCHAR(n)` is a `STRING`. Keys are not enforced, and their columns are required.
+format version 3), more are refused. `VARCHAR(n)` is a `STRING`. Flink's types mean what Iceberg's connector for Flink
+makes of them: `TIMESTAMP_LTZ(p)` is an instant, `BINARY(n)` is `fixed[n]`, `VARBINARY(n)` and `BYTES` are `binary`,
+`ROW<...>` is a struct, `MULTISET<T>` a map of counts. Computed columns, `WATERMARK FOR`, `UNIQUE` and connectors in
+`WITH` are refused. Keys are not enforced, and their columns are required.
 
 Views are Iceberg's, of catalogs of type `rest` and `sql` (an embedded catalog is one): Iceberg's own engines read them,
 and those that they made run here, by their query in Spark's dialect. `CREATE VIEW` checks the query. Short names in it

@@ -179,6 +179,19 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """How new files are sorted, such as 'id asc nulls first' (Iceberg); or 'unsorted'."""
         return self._spec.table.sort_order
 
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that identify a row: an Iceberg table's identifier fields, else none.
+
+        Nothing checks that rows differ in them: append, INSERT and overwrite write a second row with the same key,
+        unless `write.upsert.enabled` is true. `upsert` and MERGE replace rows by their key.
+
+        Example:
+            >>> orders.primary_key
+            ('order_id',)
+        """
+        return self._spec.snapshot.schema.identifier_names
+
     def history(self) -> pa.Table:
         """The table's commits, oldest first: the same as `inspect("history")`.
 
@@ -632,7 +645,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         Delta: rows, columns and properties of the version are a new commit, as by `RESTORE TABLE`. The protocol is
         never downgraded; readers of changes and streams see the rows that come back and go. Iceberg: the snapshot
-        becomes the current one, as by `set_current_snapshot`; columns and properties stay.
+        becomes the current one, as by `set_current_snapshot`; columns and properties stay. To restore the
+        current state commits nothing.
 
         Args:
             version: The version (Delta), or the snapshot id, or the name of a branch or tag (Iceberg).
@@ -643,7 +657,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         Raises:
             NoSuchSnapshot: The table does not have the state.
-            InvalidOption: Neither or both are given, or the state is the current one.
+            InvalidOption: Neither or both are given.
             MissingFile: Files of the state were removed; the message names some. Nothing is changed.
             CommitConflict: Another writer changed rows, columns or properties meanwhile. Nothing is changed.
             UnsupportedFeature: Rows of the table cannot be removed (`delta.appendOnly`).

@@ -180,6 +180,53 @@ def test_names_that_are_not_there_say_so(lake, statement: str, error: type[Excep
         lakescan.sql(statement)
 
 
+def test_the_key_of_a_table_is_shown_wherever_the_table_is_described(lake: lakescan.Catalog) -> None:
+    lakescan.sql(
+        "CREATE TABLE lake.shop.t (s STRUCT<a: INT NOT NULL> NOT NULL, `x.y` STRING, v INT, PRIMARY KEY (s.a, `x.y`))"
+    )
+    table = lakescan.table("lake.shop.t")
+    assert table.primary_key == ("s.a", "`x.y`")
+    assert table.detail()["primaryKey"].to_pylist() == [["s.a", "`x.y`"]]
+    details = {row["col_name"]: row["data_type"] for row in rows("DESCRIBE EXTENDED lake.shop.t")}
+    assert details["Primary Key"] == "s.a, `x.y`"
+    assert "identifier-fields=[s.a,`x.y`]" in details["Table Properties"]
+    assert "PRIMARY KEY (s.a, `x.y`) NOT ENFORCED" in rows("SHOW CREATE TABLE lake.shop.t")[0]["createtab_stmt"]
+    assert lakescan.sql("CREATE TABLE lake.shop.u LIKE lake.shop.t").primary_key == table.primary_key
+    for format in ("iceberg", "delta"):
+        other = lakescan.sql(f"CREATE TABLE lake.shop.{format} (id INT) USING {format}")
+        assert other.primary_key == ()
+        assert "Primary Key" not in [row["col_name"] for row in rows(f"DESCRIBE EXTENDED lake.shop.{format}")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ("a INT, UNIQUE (a)", "a UNIQUE constraint"),
+        ("a INT UNIQUE", "UNIQUE of the column 'a'"),
+        ("a INT, CONSTRAINT u UNIQUE (a)", "a UNIQUE constraint"),
+        ("a TIMESTAMP(3), WATERMARK FOR a AS a - INTERVAL '5' SECOND", "WATERMARK FOR"),
+        ("a INT, b AS a * 2 COMMENT 'twice'", "the computed column 'b'"),
+        ("a TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL", "METADATA of the column 'a'"),
+        ("a INT, FOREIGN KEY (a) REFERENCES u (a)", "a FOREIGN KEY"),
+        ("a INT, PRIMARY KEY (a) ENFORCED", "an enforced primary key"),
+        ("a INT) WITH ('connector' = 'iceberg', 'catalog-type' = 'hadoop'", "'connector'='iceberg' in WITH"),
+        ("a INT) WITH ('connector' = 'kafka'", "'connector'='kafka' in WITH"),
+        ("a INT) DISTRIBUTED BY HASH (a) INTO (4", "DISTRIBUTED"),
+        ("a INT) LIKE lake.shop.u (INCLUDING ALL", "LIKE after the columns"),
+    ],
+)
+def test_clauses_of_flink_that_tables_do_not_have_are_refused_by_name(lake, columns: str, named: str) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match=named):
+        lakescan.sql(f"CREATE TABLE lake.shop.t ({columns})")
+    assert lake.list_tables("shop") == []
+
+
+def test_words_of_refused_clauses_are_names_of_columns(lake: lakescan.Catalog) -> None:
+    names = ["unique", "watermark", "constraint", "check", "period", "index", "row", "metadata"]
+    made = lakescan.sql(f"CREATE TABLE lake.shop.t ({', '.join(f'{name} INT' for name in names)})")
+    assert made.schema.names == names
+
+
 def test_a_table_is_described(lake: lakescan.Catalog) -> None:
     lakescan.sql(
         "CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP, s STRUCT<X: INT, y: ARRAY<STRING>>) "

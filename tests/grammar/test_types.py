@@ -35,6 +35,12 @@ from lakescan.grammar.types import parse_type
         ("TIMESTAMP(9) WITH TIME ZONE", t.Timestamp("ns")),
         ("TIME(3)", t.TIME),
         ("FIXED(16)", t.Fixed(16)),
+        ("TIMESTAMP_LTZ(3)", t.Timestamp()),
+        ("TIMESTAMP_LTZ(9)", t.Timestamp("ns")),
+        ("TIMESTAMP_NTZ(6)", t.Timestamp(zoned=False)),
+        ("BINARY", t.BINARY),
+        ("BINARY(16)", t.Fixed(16)),
+        ("VARBINARY(16)", t.BINARY),
     ],
 )
 def test_a_type_by_its_name(text: str, kind: t.Type) -> None:
@@ -50,10 +56,35 @@ def test_nested_types_keep_names_comments_and_required_members() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("MULTISET<STRING>", "MAP<STRING, INT NOT NULL>"),
+        ("STRING MULTISET", "MAP<STRING, INT NOT NULL>"),
+        ("MULTISET<STRING NOT NULL>", "MAP<STRING, INT NOT NULL>"),
+        ("MULTISET<ROW<x BINARY(4)>>", "MAP<STRUCT<x: FIXED(4)>, INT NOT NULL>"),
+        ("INT ARRAY", "ARRAY<INT>"),
+        ("INT NOT NULL ARRAY", "ARRAY<INT NOT NULL>"),
+        ("ROW(x INT, y STRING)", "STRUCT<x: INT, y: STRING>"),
+        ("ROW<x INT 'the x', y STRING NOT NULL>", "STRUCT<x: INT COMMENT 'the x', y: STRING NOT NULL>"),
+        ("MAP<STRING NOT NULL, INT NOT NULL>", "MAP<STRING, INT NOT NULL>"),
+    ],
+)
+def test_types_of_flink_mean_what_icebergs_connector_makes_of_them(text: str, same: str) -> None:
+    assert parse_type(text) == parse_type(same)
+
+
+@pytest.mark.parametrize("text", ["RAW('a', 'b')", "NULL", "DESCRIPTOR", "STRUCTURED<'c', x INT>", "INTERVAL DAY"])
+def test_types_of_flink_that_tables_do_not_have_are_refused_by_name(text: str) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match=rf"a column of (an )?(type )?(?i:{text.split('(')[0][:4]})"):
+        parse_type(text)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("strng", "'strng' is not a column type. Did you mean 'STRING'"),
         ("INT(5)", "INT takes no number"),
+        ("BINARY(0)", "the number of bytes is at least 1"),
         ("TIMESTAMP(12)", "TIMESTAMP keeps at most 9 digits of a second, not 12"),
         ("DECIMAL(39, 2)", "a decimal has 1 to 38 digits"),
         ("DECIMAL(5, 6)", "a scale within these"),

@@ -50,6 +50,11 @@ class Schema:
         """What to write for each field, by id: its path, with names in backquotes that need it."""
         return {field.id: dotted_path(path) for path, field in _paths(self.fields, ())}
 
+    @property
+    def identifier_names(self) -> tuple[str, ...]:
+        """References to the columns that identify a row."""
+        return tuple(self.reference_of[each] for each in self.identifier_ids)
+
     def physical_path(self, field: Field) -> tuple[str, ...]:
         """Return the path of a field in data files: the physical names from its column down to the field."""
         path, among = [], self.fields

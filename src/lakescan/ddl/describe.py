@@ -54,6 +54,9 @@ def _details(table: Table) -> Iterator[tuple[str, str]]:
     yield "Provider", table.format
     if table.sort_order != "unsorted":
         yield "Sort Order", table.sort_order
+    if key := table.primary_key:
+        yield "Primary Key", ", ".join(key)
+        properties["identifier-fields"] = f"[{','.join(key)}]"  # as in Iceberg's own DESCRIBE
     shown = ",".join(f"{name}={value}" for name, value in sorted(properties.items()))
     yield "Table Properties", f"[{shown}]"
 
@@ -82,8 +85,7 @@ def create_statement(table: Table) -> str:
     schema = _schema(table)
     declared = declared_of(table)
     lines = [f"  {_column(each, declared.rules.get(each.name, NewColumnRule()))}" for each in schema.fields]
-    key = [name_text(schema.by_id[each].name) for each in schema.identifier_ids]
-    if key:
+    if key := [".".join(map(name_text, parse_reference(each))) for each in schema.identifier_names]:
         lines.append(f"  PRIMARY KEY ({', '.join(key)}) NOT ENFORCED")
     lines += [f"  CONSTRAINT {name_text(name)} CHECK ({text})" for name, text in declared.constraints.items()]
     name = ".".join(map(name_text, (table.name.catalog, *table.name.within))) if table.name else _path(table)

@@ -37,7 +37,7 @@ def like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
         order = tuple(map(SortTerm.parse, split_list(source.sort_order, keep_calls=True)))
     return TableDefinition(
         columns,
-        tuple(dotted_path((schema.by_id[each].name,)) for each in schema.identifier_ids),
+        schema.identifier_names,
         given.partition_by or tuple(each for each in terms if each.name != "void"),
         given.sort_by or order,
         {**kept, **given.properties},

@@ -19,7 +19,9 @@ from lakescan.grammar.types import read_type
 from lakescan.grammar.words import Words
 
 # What may follow the type of a column: an expression ends before it.
-_REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK")
+_REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK", "METADATA", "AUTO_INCREMENT")
+_UNIQUE = "Only PRIMARY KEY (...) NOT ENFORCED is recorded, in Iceberg tables."
+_COMPUTED = "Delta tables have GENERATED ALWAYS AS (...). Else compute the column in queries, or in a view."
 NO_RULE = NewColumnRule()
 _CLAUSES = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "FIRST", "AFTER", *_REFUSED)
 
@@ -86,9 +88,10 @@ def read_columns(words: Words, closing: str | None = ")", *, of_new_table: bool 
             if not of_new_table or name.lower() in map(str.lower, constraints):
                 raise words.error(f"the constraint {name!r} is there twice, or not of a new table", at)
             constraints[name] = condition
-        elif words.sees("PRIMARY", "KEY") or words.sees("CONSTRAINT"):
+        elif words.sees("PRIMARY", "KEY") or _sees_constraint(words):
             keys.append(_table_key(words))
         else:
+            _refuse_flink(words)
             columns.append(read_column(words, of_new_table=of_new_table))
             if columns[-1].is_key:
                 keys.append((dotted_path([columns[-1].name]),))
@@ -137,6 +140,8 @@ def read_clauses(words: Words, name: str, kind: t.Type, *, of_new_table: bool = 
             if not of_new_table:
                 raise UnsupportedFeature(f"GENERATED of the column {name!r} of a table that is there")
             found = replace(found, rule=_generated(words))
+        elif words.sees("UNIQUE"):
+            raise UnsupportedFeature(f"UNIQUE of the column {name!r} in CREATE TABLE", _UNIQUE)
         elif any(words.sees(each) for each in _REFUSED):
             raise UnsupportedFeature(f"{words.words[words.at].text.upper()} of the column {name!r} in CREATE TABLE")
         else:
@@ -174,6 +179,33 @@ def _signed(words: Words, what: str) -> int:
     is_negative = words.takes_symbol("-")
     number = words.integer(what)
     return -number if is_negative else number
+
+
+def _refuse_flink(words: Words) -> None:
+    """Raise `UnsupportedFeature` for clauses of Flink and others between columns, which tables do not record."""
+    if words.sees("WATERMARK", "FOR"):
+        raise UnsupportedFeature(
+            "WATERMARK FOR in CREATE TABLE",
+            "Iceberg's and Delta's tables record no watermarks: declare it in the streaming query.",
+        )
+    opens = words.at + 1 < len(words.words) and words.words[words.at + 1].text == "("
+    if words.sees("UNIQUE") and opens:
+        raise UnsupportedFeature("a UNIQUE constraint in CREATE TABLE", _UNIQUE)
+    if words.sees("FOREIGN", "KEY"):
+        raise UnsupportedFeature("a FOREIGN KEY in CREATE TABLE")
+    if words.sees("CHECK") and opens:
+        raise UnsupportedFeature("a CHECK without a name in CREATE TABLE", "Write CONSTRAINT name CHECK (condition).")
+    for kind in ("PERIOD", "INDEX"):
+        if words.sees(kind) and opens:
+            raise UnsupportedFeature(f"{kind} in CREATE TABLE")
+    if words.is_name(words.at) and words.spells(words.at + 1, "AS"):
+        raise UnsupportedFeature(f"the computed column {words.name('a column')!r} in CREATE TABLE", _COMPUTED)
+
+
+def _sees_constraint(words: Words) -> bool:
+    """Whether CONSTRAINT, a name and the constraint are next, rather than a column that is named `constraint`."""
+    kinds = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "NOT")
+    return words.sees("CONSTRAINT") and any(words.spells(words.at + 2, kind) for kind in kinds)
 
 
 def _sees_check(words: Words) -> bool:
@@ -230,6 +262,8 @@ def _table_key(words: Words) -> tuple[str, ...]:
     """PRIMARY KEY (a, b) [NOT ENFORCED], with or without CONSTRAINT and a name."""
     if words.takes("CONSTRAINT"):
         words.name("the name of the constraint")
+        if words.sees("UNIQUE"):
+            raise UnsupportedFeature("a UNIQUE constraint in CREATE TABLE", _UNIQUE)
         if not words.sees("PRIMARY", "KEY"):
             raise UnsupportedFeature("a constraint other than PRIMARY KEY and CHECK")
     words.needs("PRIMARY", "KEY")

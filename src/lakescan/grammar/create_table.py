@@ -120,7 +120,21 @@ def _read_clause(words: Words, found: CreateTable) -> tuple[str, CreateTable]:
     if words.takes("TBLPROPERTIES"):
         return "TBLPROPERTIES", replace(found, properties={**found.properties, **read_properties(words)})
     if words.takes("WITH"):  # Flink's word for TBLPROPERTIES
-        return "WITH", replace(found, properties={**found.properties, **read_properties(words)})
+        properties = read_properties(words)
+        if connector := properties.get("connector"):
+            raise UnsupportedFeature(
+                f"'connector'='{connector}' in WITH",
+                "The table is made in the catalog that its name begins with: leave out the connector and its options.",
+            )
+        return "WITH", replace(found, properties={**found.properties, **properties})
+    if words.sees("DISTRIBUTED"):
+        raise UnsupportedFeature("DISTRIBUTED in CREATE TABLE", "Use PARTITIONED BY (bucket(n, column)).")
+    if words.sees("LIKE"):
+        raise UnsupportedFeature(
+            "LIKE after the columns in CREATE TABLE", "Use CREATE TABLE ... LIKE alone, then ALTER TABLE ... ADD COLUMNS."
+        )
+    if found.like is not None and words.sees_symbol("("):
+        raise UnsupportedFeature("INCLUDING and EXCLUDING of CREATE TABLE ... LIKE", "Leave them out.")
     if words.sees("OPTIONS") or words.sees("STORED") or words.sees("ROW", "FORMAT"):
         raise UnsupportedFeature(f"{words.words[words.at].text.upper()} in CREATE TABLE", "Use TBLPROPERTIES.")
     if words.sees("AS") or words.sees("SELECT") or (words.sees_symbol("(") and found.clone is None):

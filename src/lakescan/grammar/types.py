@@ -29,15 +29,21 @@ _SIMPLE = {
     "VARIANT": t.VARIANT,
     "VOID": t.UNKNOWN,
     "UNKNOWN": t.UNKNOWN,
-    "TIMESTAMP_LTZ": t.Timestamp(),
     "TIMESTAMPTZ": t.Timestamp(),
-    "TIMESTAMP_NTZ": t.Timestamp(zoned=False),
     "TIMESTAMP_NS": t.Timestamp("ns", zoned=False),
     "TIMESTAMPTZ_NS": t.Timestamp("ns"),
 }
 _TEXTS = ("CHAR", "CHARACTER", "VARCHAR")
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
-_OTHERS = ("TIMESTAMP", "TIME", "FIXED", "ARRAY", "MAP", "STRUCT", "ROW", *_TEXTS, *_DECIMALS)
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME")
+_OTHERS = (*_TIMES, "FIXED", "ARRAY", "MAP", "MULTISET", "STRUCT", "ROW", *_TEXTS, *_DECIMALS)
+# Flink's types that no column of a table has, and the remedy.
+_FLINK = {
+    "RAW": ("RAW", "Store the serialized bytes as BYTES."),
+    "NULL": ("NULL", "Name the type of its values."),
+    "DESCRIPTOR": ("DESCRIPTOR", ""),
+    "STRUCTURED": ("STRUCTURED", "Use ROW<...>."),
+}
 _DIGITS = 38  # of a decimal
 _MICROSECONDS, _NANOSECONDS = 6, 9  # digits of a second
 
@@ -58,12 +64,22 @@ def parse_type(text: str) -> t.Type:
 def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
     """Read a type. The types of texts in it, as they are written, are added to `texts`: `varchar(20)`, `string`.
 
-    `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
+    Flink's types mean what Iceberg's connector for Flink makes of them: `BINARY(n)` is Iceberg's `fixed[n]`,
+    `VARBINARY(n)` is `binary`, `MULTISET<T>` maps each element to its count. `T ARRAY` and `T MULTISET` are other
+    spellings of `ARRAY<T>` and `MULTISET<T>`. `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
     Flink's: a time without a zone, unless it says `WITH [LOCAL] TIME ZONE`. Up to 6 digits of a second are kept as
     microseconds, up to 9 as nanoseconds.
 
     Raises `InvalidStatement` for text that is no type, `UnsupportedFeature` for types that tables do not have.
     """
+    found = _read_type(words, texts)
+    while words.sees("ARRAY") or words.sees("MULTISET") or words.spells(words.at, "NOT", "NULL", "ARRAY"):
+        element = t.Field(0, "element", found, words.takes("NOT", "NULL"))
+        found = t.ListOf(element) if words.takes("ARRAY") else _multiset(words, found)
+    return found
+
+
+def _read_type(words: Words, texts: list[str] | None) -> t.Type:
     at = words.at
     if not words.is_name(at):
         raise words.expected("a column type")
@@ -71,14 +87,18 @@ def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
     words.at += 1
     if name == "DOUBLE":
         words.takes("PRECISION")
+    if name == "BINARY" and words.sees_symbol("("):
+        return t.Fixed(_length(words, "the number of bytes"))
     if name in _SIMPLE:
+        if name == "VARBINARY" and words.sees_symbol("("):
+            _length(words, "the number of bytes")
         if words.sees_symbol("("):
             raise words.error(f"{name} takes no number", words.at, words.closing(words.at))
         if texts is not None and _SIMPLE[name] == t.STRING:
             texts.append("string")
         return _SIMPLE[name]
     match name:
-        case "TIMESTAMP" | "TIME":
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIMESTAMP_NTZ" | "TIME":
             return _time(words, name, at)
         case "ARRAY":
             words.needs_symbol("<")
@@ -88,14 +108,22 @@ def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
         case "MAP":
             words.needs_symbol("<")
             key = t.Field(0, "key", read_type(words, texts), required=True)
+            words.takes("NOT", "NULL")
             words.needs_symbol(",")
             value = _element(words, "value", texts)
             words.needs_symbol(">")
             return t.MapOf(key, value)
         case "STRUCT" | "ROW":
-            return t.Struct(tuple(words.items(lambda: _member(words, texts), "<", ">")))
+            brackets = "()" if name == "ROW" and words.sees_symbol("(") else "<>"
+            return t.Struct(tuple(words.items(lambda: _member(words, texts), *brackets)))
+        case "MULTISET":
+            words.needs_symbol("<")
+            element_type = read_type(words, texts)
+            words.takes("NOT", "NULL")
+            words.needs_symbol(">")
+            return _multiset(words, element_type)
         case "FIXED":
-            return t.Fixed(*words.items(lambda: words.integer("the number of bytes")))
+            return t.Fixed(_length(words, "the number of bytes"))
     if name in _DECIMALS:
         return _decimal(words, at)
     if name in _TEXTS:
@@ -103,18 +131,38 @@ def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
         if texts is not None:
             texts.append(f"{'varchar' if name == 'VARCHAR' else 'char'}({length})")
         return t.STRING
+    if name in _FLINK:
+        kind, remedy = _FLINK[name]
+        raise UnsupportedFeature(f"a column of type {kind}", remedy)
     if name == "INTERVAL":
         raise UnsupportedFeature("a column of an interval type", "Store a number of seconds, or two timestamps.")
     raise words.error(f"{words.words[at].text!r} is not a column type.{nearest(name, [*_SIMPLE, *_OTHERS])}", at)
 
 
+def _length(words: Words, what: str) -> int:
+    """Read `(n)`; raises `InvalidStatement` for zero."""
+    at = words.at
+    [length] = words.items(lambda: words.integer(what))
+    if length < 1:
+        raise words.error(f"{what} is at least 1", at, words.at - 1)
+    return length
+
+
+def _multiset(words: Words, element: t.Type) -> t.Type:
+    """Build the type of a multiset, which Iceberg's connector for Flink stores as a map of counts."""
+    words.takes("MULTISET")
+    return t.MapOf(t.Field(0, "key", element, required=True), t.Field(0, "value", t.INT, required=True))
+
+
 def _time(words: Words, name: str, at: int) -> t.Type:
-    """TIMESTAMP or TIME with a precision, and with or without a time zone."""
+    """Read what follows TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE."""
     digits = words.items(lambda: words.integer("the digits of a second"))[0] if words.sees_symbol("(") else None
     if digits is not None and digits > (_MICROSECONDS if name == "TIME" else _NANOSECONDS):
         most = _MICROSECONDS if name == "TIME" else _NANOSECONDS
         raise words.error(f"{name} keeps at most {most} digits of a second, not {digits}", at, words.at - 1)
-    zoned = digits is None
+    zoned = name == "TIMESTAMP_LTZ" or (digits is None and name == "TIMESTAMP")
+    if name in ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"):
+        return t.Timestamp("ns" if (digits or 0) > _MICROSECONDS else "us", zoned=zoned)
     if words.takes("WITHOUT"):
         words.needs("TIME", "ZONE")
         zoned = False
@@ -145,7 +193,7 @@ def _element(words: Words, name: str, texts: list[str] | None) -> t.Field:
 
 
 def _member(words: Words, texts: list[str] | None) -> t.Field:
-    """A member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT."""
+    """Read a member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT or only the comment."""
     name = words.name("the name of a member")
     words.takes_symbol(":")
     kind, required = read_type(words, texts), False
@@ -153,5 +201,6 @@ def _member(words: Words, texts: list[str] | None) -> t.Field:
         required = True
     else:
         words.takes("NULL")
-    comment = words.text_literal("the comment") if words.takes("COMMENT") else None
+    is_commented = words.takes("COMMENT") or (not words.is_at_end and words.words[words.at].token_type.name == "STRING")
+    comment = words.text_literal("the comment") if is_commented else None
     return t.Field(0, name, kind, required, comment)
