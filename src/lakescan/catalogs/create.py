@@ -117,7 +117,9 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
     """Return the place of a new table: the location, by default a folder under the catalog's warehouse.
 
     If a table is in the default folder already, because DROP TABLE kept its files or it got another name, the place is
-    a folder of its own next to it. Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
+    a folder of its own next to it.
+
+    Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
     name Delta tables.
     """
     check_free(identifier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakescan.common.references import dotted_path, split_list
+from lakescan.common.references import split_list
 from lakescan.ddl.describe import declared_of, own_properties, partition_parts
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
 from lakescan.open_table import Table

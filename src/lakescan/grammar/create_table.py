@@ -131,7 +131,8 @@ def _read_clause(words: Words, found: CreateTable) -> tuple[str, CreateTable]:
         raise UnsupportedFeature("DISTRIBUTED in CREATE TABLE", "Use PARTITIONED BY (bucket(n, column)).")
     if words.sees("LIKE"):
         raise UnsupportedFeature(
-            "LIKE after the columns in CREATE TABLE", "Use CREATE TABLE ... LIKE alone, then ALTER TABLE ... ADD COLUMNS."
+            "LIKE after the columns in CREATE TABLE",
+            "Use CREATE TABLE ... LIKE alone, then ALTER TABLE ... ADD COLUMNS.",
         )
     if found.like is not None and words.sees_symbol("("):
         raise UnsupportedFeature("INCLUDING and EXCLUDING of CREATE TABLE ... LIKE", "Leave them out.")

@@ -66,7 +66,9 @@ def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
 
     Flink's types mean what Iceberg's connector for Flink makes of them: `BINARY(n)` is Iceberg's `fixed[n]`,
     `VARBINARY(n)` is `binary`, `MULTISET<T>` maps each element to its count. `T ARRAY` and `T MULTISET` are other
-    spellings of `ARRAY<T>` and `MULTISET<T>`. `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
+    spellings of `ARRAY<T>` and `MULTISET<T>`.
+
+    `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
     Flink's: a time without a zone, unless it says `WITH [LOCAL] TIME ZONE`. Up to 6 digits of a second are kept as
     microseconds, up to 9 as nanoseconds.
 

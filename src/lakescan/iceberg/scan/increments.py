@@ -10,7 +10,16 @@ from lakescan.common.schema import Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
-from lakescan.formats.increments import BEFORE, Commit, CommitChange, Increment, Offset, by_lower_bound, rows_of
+from lakescan.formats.increments import (
+    BEFORE,
+    RESTART,
+    Commit,
+    CommitChange,
+    Increment,
+    Offset,
+    by_lower_bound,
+    rows_of,
+)
 from lakescan.formats.table_format import FileRequest, Start
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata.wider_types import too_wide
