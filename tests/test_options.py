@@ -182,7 +182,7 @@ def test_a_batch_beneath_a_stream_has_none_of_its_options() -> None:
 
 
 def test_a_tag_named_latest_is_a_tag() -> None:
-    assert start_from(ReadOptions.of({"start-tag": "latest"})) == Start(StartAt.COMMIT, commit="latest")
+    assert start_from(ReadOptions.of({"start-tag": "latest"})) == Start(StartAt.AFTER_COMMIT, commit="latest")
     assert start_from(ReadOptions.of({"startingVersion": "latest"})) == Start(StartAt.LATEST)
 
 

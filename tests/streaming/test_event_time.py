@@ -61,7 +61,10 @@ def test_a_commit_that_is_split_comes_in_that_order_too(location: str) -> None:
     begin = (
         {"startingVersion": len(HOURS)}
         if "version" in newest.column_names
-        else {"start-snapshot-id": newest["snapshot_id"].to_pylist()[-1]}
+        else {
+            "start-snapshot-id": newest["snapshot_id"].to_pylist()[-1],
+            "starting-strategy": "INCREMENTAL_FROM_SNAPSHOT_ID",
+        }
     )
     assert batches(location, **ORDER, **begin) == [["-", "7"], ["8", "9"]]
 

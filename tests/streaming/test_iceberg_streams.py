@@ -43,13 +43,19 @@ def test_strategies_say_where_a_stream_begins(table: Any) -> None:
     assert sorted(rows(table, starting_strategy="table_scan_then_incremental")) == [0, 1, 2, 3]
     assert rows(table, starting_strategy="INCREMENTAL_FROM_LATEST_SNAPSHOT") == [3]
     assert rows(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT") == [0, 1, 2, 3]
-    assert rows(table, start_snapshot_id=third.snapshot_id) == [2, 3]
+    by_id = {"start_snapshot_id": third.snapshot_id}
+    assert rows(table, **by_id) == [3]  # as in batch reads, and as Flink documents it
+    assert rows(table, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_ID", **by_id) == [2, 3]
     by_time = {"start_snapshot_timestamp": third.timestamp_ms}
     assert rows(table, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP", **by_time) == [2, 3]
     assert rows(table, stream_from_timestamp=third.timestamp_ms) == [2, 3]
     assert rows(table, stream_from_timestamp=snapshots(table)[3].timestamp_ms + 1) == []
     table.manage_snapshots().create_tag(third.snapshot_id, "here").commit()
-    assert rows(table, start_tag="here") == [2, 3]
+    assert rows(table, start_tag="here") == [3]
+    assert rows(table, start_tag="here", starting_strategy="INCREMENTAL_FROM_SNAPSHOT_ID") == [2, 3]
+    assert rows(table, start_timestamp=third.timestamp_ms) == [3]
+    assert rows(table, start_timestamp=third.timestamp_ms - 1) == [2, 3]
+    assert rows(table, starting_strategy="INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE") == []
 
 
 def test_strategies_that_say_too_little_or_too_much_are_refused(table: Any) -> None:

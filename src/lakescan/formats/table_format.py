@@ -56,11 +56,14 @@ class StartAt(StrEnum):
     EARLIEST = "earliest"
     COMMIT = "commit"
     TIME = "time"
+    AFTER_LATEST = "after latest"
+    AFTER_COMMIT = "after commit"
+    AFTER_TIME = "after time"
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a stream begins. At a commit, `commit` is set; at a time, `time`."""
+    """Where a stream begins. `commit` is set for a start at or after a commit, `time` for one at or after a time."""
 
     at: StartAt = StartAt.TABLE
     commit: int | str | None = None

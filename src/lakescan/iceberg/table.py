@@ -171,7 +171,7 @@ class IcebergTable:
         return self.metadata.source, selector
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
-        """The offset before the starting snapshot, which is included, as in the strategies of Flink's source."""
+        """The offset before the first snapshot that a stream reads; see `Start`."""
         return starting_point(self.metadata, self._head(branch), start, self._tagged)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:

@@ -43,12 +43,13 @@ class ReadKeywords(TypedDict, total=False):
     """The time zone of times without an offset in other options. Takes a time zone, such as Europe/Paris or +02:00. By
     default: UTC; on Spark, the session's."""
     start_snapshot_id: int | str
-    """Read the rows appended after this snapshot; a stream's start. Takes a snapshot id. (Iceberg)"""
+    """Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a
+    stream also reads those of the snapshot itself, as in Flink. Takes a snapshot id. (Iceberg)"""
     start_timestamp: int | str
-    """Read the rows appended after the snapshot that was current at this time; a stream's start. Takes milliseconds
-    since 1970. (Iceberg)"""
+    """Read, or stream, the rows appended after the snapshot that was current at this time. Takes milliseconds since
+    1970. (Iceberg)"""
     start_tag: str
-    """Read the rows appended after this tag's snapshot; a stream's start. Takes a tag. (Iceberg)"""
+    """Read, or stream, the rows appended after this tag's snapshot. Takes a tag. (Iceberg)"""
     end_snapshot_id: int | str
     """Read the rows appended up to this snapshot, including its own. Takes a snapshot id. By default: the current
     snapshot. (Iceberg)"""
@@ -131,8 +132,9 @@ class ReadKeywords(TypedDict, total=False):
     """Accepted, without effect: Arrow always decodes. Takes true or false. (Iceberg)"""
     starting_strategy: str
     """Where a stream begins. Takes TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM_LATEST_SNAPSHOT,
-    INCREMENTAL_FROM_EARLIEST_SNAPSHOT, INCREMENTAL_FROM_SNAPSHOT_ID or INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP. By default:
-    TABLE_SCAN_THEN_INCREMENTAL, or the start that another option gives. (Iceberg)"""
+    INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE, INCREMENTAL_FROM_EARLIEST_SNAPSHOT, INCREMENTAL_FROM_SNAPSHOT_ID or
+    INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP. By default: TABLE_SCAN_THEN_INCREMENTAL, or the start that another option
+    gives. (Iceberg)"""
     start_snapshot_timestamp: int | str
     """Begin at the first snapshot since this time. Takes milliseconds since 1970. (Iceberg)"""
     stream_from_timestamp: int | str

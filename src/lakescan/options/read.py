@@ -43,6 +43,7 @@ PLANNING, READING, STREAM, OPENING = Group.PLANNING, Group.READING, Group.STREAM
 _STRATEGIES = one_of(
     "TABLE_SCAN_THEN_INCREMENTAL",
     "INCREMENTAL_FROM_LATEST_SNAPSHOT",
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE",
     "INCREMENTAL_FROM_EARLIEST_SNAPSHOT",
     "INCREMENTAL_FROM_SNAPSHOT_ID",
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP",
@@ -126,21 +127,22 @@ class ReadOptions(OptionSet):
     start_snapshot_id: int | None = option(
         "start-snapshot-id",
         snapshot,
-        "Read the rows appended after this snapshot; a stream's start.",
+        "Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a stream "
+        "also reads those of the snapshot itself, as in Flink.",
         RANGE,
         ICEBERG,
     )
     start_timestamp: int | None = option(
         "start-timestamp",
         milliseconds,
-        "Read the rows appended after the snapshot that was current at this time; a stream's start.",
+        "Read, or stream, the rows appended after the snapshot that was current at this time.",
         RANGE,
         ICEBERG,
     )
     start_tag: str | None = option(
         "start-tag",
         any_text.described("a tag"),
-        "Read the rows appended after this tag's snapshot; a stream's start.",
+        "Read, or stream, the rows appended after this tag's snapshot.",
         RANGE,
         ICEBERG,
     )

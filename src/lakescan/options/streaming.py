@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakescan.common.timestamps import as_moment, from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
@@ -14,12 +14,15 @@ from lakescan.options.read import ReadOptions
 _STRATEGIES = {
     "TABLE_SCAN_THEN_INCREMENTAL": StartAt.TABLE,
     "INCREMENTAL_FROM_LATEST_SNAPSHOT": StartAt.LATEST,
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE": StartAt.AFTER_LATEST,
     "INCREMENTAL_FROM_EARLIEST_SNAPSHOT": StartAt.EARLIEST,
     "INCREMENTAL_FROM_SNAPSHOT_ID": StartAt.COMMIT,
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": StartAt.TIME,
 }
-# The options that say at which commit, and at which time.
+# The options that name the commit or the time of a strategy. The strategy includes them, as Flink's source does;
+# without it, start-snapshot-id, start-tag and start-timestamp name the commit after which to begin, as in batch reads.
 _NAMED = {StartAt.COMMIT: "start-snapshot-id or start-tag", StartAt.TIME: "start-snapshot-timestamp"}
+_INCLUDED = {StartAt.AFTER_COMMIT: StartAt.COMMIT, StartAt.AFTER_TIME: StartAt.TIME}
 # Where a stream begins, by options that batch reads have, too.
 _STARTS = ("start-timestamp", "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
 
@@ -35,6 +38,7 @@ def start_from(options: ReadOptions) -> Start:
     if strategy is None:
         return start
     at = _STRATEGIES[strategy]
+    start = replace(start, at=_INCLUDED.get(start.at, start.at))
     if at in _NAMED and start.at != at:
         raise InvalidOption(f"starting-strategy={strategy} needs the option {_NAMED[at]}")
     if at not in _NAMED and given:
@@ -47,17 +51,17 @@ def start_from(options: ReadOptions) -> Start:
 def _starts(options: ReadOptions) -> dict[str, Start]:
     """The starts that were given, by option name."""
     times = {
-        "start-snapshot-timestamp": options.start_snapshot_timestamp,
-        "stream-from-timestamp": options.stream_from_timestamp,
-        "start-timestamp": options.start_timestamp,
+        "start-snapshot-timestamp": (StartAt.TIME, options.start_snapshot_timestamp),
+        "stream-from-timestamp": (StartAt.TIME, options.stream_from_timestamp),
+        "start-timestamp": (StartAt.AFTER_TIME, options.start_timestamp),
     }
     commits = {
-        "start-snapshot-id": options.start_snapshot_id,
-        "start-tag": options.start_tag,
-        "startingVersion": options.starting_version,
+        "start-snapshot-id": (StartAt.AFTER_COMMIT, options.start_snapshot_id),
+        "start-tag": (StartAt.AFTER_COMMIT, options.start_tag),
+        "startingVersion": (StartAt.COMMIT, options.starting_version),
     }
-    starts = {name: Start(StartAt.TIME, time=from_millis(time)) for name, time in times.items() if time is not None}
-    starts |= {name: Start(StartAt.COMMIT, commit=commit) for name, commit in commits.items() if commit is not None}
+    starts = {name: Start(at, time=from_millis(time)) for name, (at, time) in times.items() if time is not None}
+    starts |= {name: Start(at, commit=commit) for name, (at, commit) in commits.items() if commit is not None}
     if options.starting_version == "latest":  # not the number of a commit
         starts["startingVersion"] = Start(StartAt.LATEST)
     if options.starting_timestamp is not None:

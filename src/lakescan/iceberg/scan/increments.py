@@ -75,24 +75,30 @@ def _why_not(metadata: TableMetadata, head: int | None, after: int, line: list[I
 def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagged: Callable[[str], int]) -> Offset:
     """The offset before the first snapshot that a stream reads, or at the start of an initial table scan.
 
-    The starting commit is included, and so is the latest one, as in the strategies of Flink's source.
+    A start at a commit, at a time or at the latest commit includes it, as in the strategies of Flink's source. A start
+    after it does not, as in incremental batch reads.
     """
     line = lineage(metadata, head, None)
     match start.at:
         case "table":
             return BEFORE if head is None else Offset(head, 0, initial=True)
+        case "after latest":
+            return BEFORE if head is None else Offset(head)
         case "latest":
             first = line[-1:]
         case "earliest":
             first = line[:1]
-        case "commit":
+        case "commit" | "after commit":
             wanted = tagged(start.commit) if isinstance(start.commit, str) else start.commit
             first = [each for each in line if each.id == wanted]
             if not first:
                 raise NoSuchSnapshot(f"{metadata.location}: starting snapshot {wanted} is not on the branch")
+            if start.at == "after commit":
+                return Offset(first[0].id)
         case _:
             assert start.time is not None
-            first = [each for each in line if each.timestamp_ms >= to_millis(start.time)][:1]
+            time = to_millis(start.time) + (start.at == "after time")
+            first = [each for each in line if each.timestamp_ms >= time][:1]
             if not first:
                 return BEFORE if head is None else Offset(head)
     if not first or first[0].parent_id is None:
