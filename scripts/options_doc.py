@@ -29,6 +29,13 @@ Every value may be given as text. No option is ignored: an unknown one is an err
 the other format, or one with an invalid value. In code that a type checker checks, a dictionary of options
 (`**{"split-size": "64m"}`) has the type `dict[str, Any]`.
 
+An option is taken from the read or write first, then from the session of Spark, then from the table's property. A
+session sets options of Iceberg tables by `spark.datasource.iceberg.NAME` (how reads are planned and how files are
+read and written), and by Iceberg's own `spark.sql.iceberg.vectorization.enabled`, `data-planning-mode`,
+`delete-planning-mode`, `distribution-mode`, `compression-codec` and `compression-level`. `spark.read.format` and
+`df.write.format` take them as they are when `lakescan.spark.register` is called. Flink's prefixes
+`table.exec.iceberg.` and `connector.iceberg.` may stay in front of a name.
+
 What `storage-options` may have is on [a page of its own](storage_options.md).
 
 This page is made from the source by `scripts/options_doc.py`.

@@ -107,16 +107,27 @@ def _properties() -> list[str]:
     lines = [
         "# Table properties",
         "",
-        "The properties of tables that lakescan obeys. Other properties are kept, and have no effect.",
+        "The properties of tables that lakescan obeys, and those that it only checks. Others are kept, without effect.",
         "",
         _NOTE,
     ]
     for name, declared in (("Iceberg", IcebergProperties.declared()), ("Delta", DeltaProperties.declared())):
         lines += [f"## {name}", "", "| property | default | what it does |", "|---|---|---|"]
-        for each in declared.values():
-            if not each.is_internal:
-                lines.append(f"| `{each.name}` | {_default(each.default)} | {_cell(each.doc)} |")
+        shown = [each for each in declared.values() if not each.is_internal]
+        rows = {each.name: f"| `{each.name}` | {_default(each.default)} | {_cell(each.doc)} |" for each in shown}
+        lines += [rows[each.name] for each in shown if not each.is_kept]
         lines.append("")
+        if kept := [rows[each.name] for each in shown if each.is_kept]:
+            lines += [
+                f"### {name}: checked and kept, without effect",
+                "",
+                "For other readers and writers. A value of another type is refused.",
+                "",
+                "| property | default | what it does there |",
+                "|---|---|---|",
+                *kept,
+                "",
+            ]
     return lines
 
 

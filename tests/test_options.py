@@ -257,7 +257,9 @@ def test_storage_options_are_obeyed_by_either_name(tmp_path: Path) -> None:
 
 def test_keywords_are_all_options_that_python_can_spell() -> None:
     typed = {**keywords.OpenKeywords.__annotations__, "path": None}
-    assert {normalised(name) for name in typed} == {normalised(n) for o in _all(ReadOptions) for n in o.names}
+    names = {normalised(as_keyword(o.name)) for o in _all(ReadOptions)}
+    names |= {normalised(n) for o in _all(ReadOptions) for n in o.names if n.isidentifier()}
+    assert {normalised(name) for name in typed} == names
     written = {normalised(name) for name in keywords.WriteKeywords.__annotations__}
     own = {normalised(n) for o in _all(WriteOptions) for n in o.names if not o.is_prefix}
     assert own - written == {"path", "format", "storageoptions", "partitionby"}  # arguments of `lakescan.save`
@@ -328,3 +330,137 @@ def _script(name: str = "options_doc") -> ModuleType:
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("split-lookback", "lookback"),
+        ("split-file-open-cost", "file-open-cost"),
+        ("read.split.target-size", "split-size"),
+        ("read.split.planning-lookback", "lookback"),
+        ("read.split.open-file-cost", "file-open-cost"),
+        ("read.parquet.vectorization.batch-size", "batch-size"),
+        ("table.exec.iceberg.split-size", "split-size"),
+        ("table.exec.iceberg.split-file-open-cost", "file-open-cost"),
+        ("table.exec.iceberg.worker-pool-size", "worker-pool-size"),
+        ("table.exec.iceberg.infer-source-parallelism.max", "infer-source-parallelism.max"),
+        ("connector.iceberg.split-lookback", "lookback"),
+        ("connector.iceberg.max-planning-snapshot-count", "max-planning-snapshot-count"),
+    ],
+)
+def test_names_of_flink_and_of_table_properties_are_options(theirs: str, ours: str) -> None:
+    attribute = next(name for name, each in declarations(ReadOptions).items() if ours in each.names)
+    assert getattr(ReadOptions.of({theirs: "7"}), attribute) == getattr(ReadOptions.of({ours: 7}), attribute) == 7
+
+
+@pytest.mark.parametrize("prefix", ["table.exec.iceberg.", "connector.iceberg."])
+def test_an_unknown_setting_of_flink_is_refused_with_the_nearest(prefix: str) -> None:
+    with pytest.raises(InvalidOption, match=r"Did you mean 'split-lookback'"):
+        ReadOptions.of({f"{prefix}split-lookbak": "3"})
+
+
+def groups(table: lakescan.Table, **options: Any) -> int:
+    return len(table.scan().options(**options).plan().groups)
+
+
+def test_splits_decide_how_many_readers_there_are_if_flink_infers_them(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("inferring", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", "id BIGINT")
+    for n in range(8):
+        table.append(pa.table({"id": range(n, n + 1000)}))
+    table = lakescan.table("inferring.db.t")
+    weight = 4 * 2**20  # of each small file
+    sizes = {"parallelism": 8, "file_open_cost": weight}
+    assert groups(table, **sizes) == 2  # adaptive: no smaller than 16 MB
+    assert groups(table, infer_source_parallelism=True, **sizes) == 1  # 128 MB
+    assert groups(table, **{"infer-source-parallelism.max": 1}, **sizes) == 1
+    assert groups(table, infer_source_parallelism=False, **sizes) == 2
+
+
+def test_as_many_threads_read_metadata_as_the_worker_pool_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakescan import executors
+
+    catalog = lakescan.catalog("pooled", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", "id BIGINT")
+    for n in range(3):
+        table.append(pa.table({"id": [n]}))
+    sizes = []
+    read = executors.ReadAhead.map
+    monkeypatch.setattr(
+        executors.ReadAhead, "map", lambda self, *work: sizes.append(self._threads) or read(self, *work)
+    )
+    assert lakescan.table("pooled.db.t", worker_pool_size=3).scan().where("id = 1").to_arrow().num_rows == 1
+    assert set(sizes) == {3}
+
+
+def test_row_groups_have_the_rows_and_the_bytes_that_the_table_says(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    catalog = lakescan.catalog("grouped", warehouse=tmp_path)
+    catalog.create_namespace("db")
+
+    def rows_of_groups(name: str, **properties: str) -> list[int]:
+        table = catalog.create_table(f"db.{name}", "id BIGINT", properties=properties)
+        table.append(pa.table({"id": range(10_000)}))
+        (file,) = (tmp_path / "db" / name / "data").glob("*.parquet")
+        metadata = pq.ParquetFile(file).metadata
+        return [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+
+    assert rows_of_groups("plain") == [10_000]
+    assert rows_of_groups("rows", **{"write.parquet.row-group-limit": "4000"}) == [4000, 4000, 2000]
+    assert rows_of_groups("bytes", **{"write.parquet.row-group-size-bytes": "40000"}) == [5000, 5000]
+    with pytest.raises(InvalidOption, match=r"row-group-limit'='0'"):
+        rows_of_groups("none", **{"write.parquet.row-group-limit": "0"})
+
+
+def test_batches_have_the_rows_that_the_table_says_unless_an_option_does(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("batched", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    properties = {"read.parquet.vectorization.batch-size": "300"}
+    catalog.create_table("db.t", "id BIGINT", properties=properties).append(pa.table({"id": range(1000)}))
+    table = lakescan.table("batched.db.t")
+    assert max(batch.num_rows for batch in table.scan().to_batches()) == 300
+    assert max(batch.num_rows for batch in table.scan().options(batch_size=500).to_batches()) == 500
+
+
+def test_a_stream_is_no_read_and_a_read_no_stream(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("either", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id BIGINT").append(pa.table({"id": [1]}))
+    table = lakescan.table("either.db.t")
+    assert table.scan().options(streaming="false").to_arrow().num_rows == 1
+    assert sum(each.num_rows for each in table.stream(wait=False, streaming=True)) == 1
+    with pytest.raises(InvalidOption, match=r"'streaming' is for streams: spark\.readStream, or Table\.stream"):
+        table.scan().options(streaming=True).to_arrow()
+    with pytest.raises(InvalidOption, match="streaming=false is for reads"):
+        table.stream(wait=False, streaming=False)
+
+
+@pytest.mark.parametrize(("allowed", "fails"), [(0, True), (1, True), (2, False), (-1, False)])
+def test_a_stream_may_fail_to_look_for_commits_as_often_in_a_row_as_it_is_allowed(
+    allowed: int, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakescan.streaming.stream import TableStream
+
+    catalog = lakescan.catalog("failing", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id BIGINT").append(pa.table({"id": [1]}))
+    failures = iter([lakescan.StorageError("no answer")] * 2)
+    latest = TableStream.latest_offset
+
+    def unreliable(self: TableStream, *arguments: Any, **more: Any) -> Any:
+        if (error := next(failures, None)) is not None:
+            raise error
+        return latest(self, *arguments, **more)
+
+    monkeypatch.setattr(TableStream, "latest_offset", unreliable)
+    options = {"max_allowed_planning_failures": allowed, "monitor_interval": "1ms"}
+    stream = lakescan.table("failing.db.t").stream(wait=False, **options)
+    if fails:
+        with pytest.raises(lakescan.StorageError, match="no answer"):
+            list(stream)
+    else:
+        assert sum(batch.num_rows for batch in stream) == 1

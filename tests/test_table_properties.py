@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 import lakescan
 from lakescan.common.option_values import positive
 from lakescan.common.properties import Properties, Property
-from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 ROWS = pa.table({"id": [1, 2]})
@@ -43,7 +43,7 @@ def test_an_invalid_value_says_where_it_is_and_what_is_expected() -> None:
         _ = Sizes({"width": "0"}, "here").width
 
 
-@pytest.mark.parametrize("kind", [IcebergProperties, DeltaProperties])
+@pytest.mark.parametrize("kind", [IcebergProperties])
 def test_every_property_says_what_it_does_and_has_a_default_of_its_type(kind: type[Properties]) -> None:
     for name, each in kind.declared().items():
         assert each.doc, name
@@ -102,3 +102,14 @@ def _iceberg(tmp_path: Path, properties: dict[str, str]) -> lakescan.Table:
     with lake._catalog.load_table("db.t").transaction() as transaction:
         transaction.set_properties(properties)
     return lake.load_table("db.t")
+
+
+@pytest.mark.parametrize("declared", [IcebergProperties])
+def test_a_documented_property_is_read_by_code_or_listed_as_without_effect(declared: type[Properties]) -> None:
+    source = Path(lakescan.__file__).parent
+    code = "".join(file.read_text() for file in source.rglob("*.py"))
+    for kind in declared.__mro__:
+        for attribute, each in vars(kind).items():
+            if isinstance(each, Property) and not each.is_internal and not each.doc.endswith("(pyiceberg)"):
+                is_read = re.search(rf"(?<!Properties)\.{attribute}\b", code) is not None
+                assert is_read is not each.is_kept, each.name

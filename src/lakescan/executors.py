@@ -97,6 +97,8 @@ def executor_for(given: PlanningExecutor | None, mode: str, size: int) -> Planni
 
     A given executor is used unless the mode is local, or the mode is auto and `size` is below its `min_bytes`.
     """
+    if isinstance(given, ReadAhead):
+        return given
     if given is None or mode == "local" or (mode == "auto" and size < getattr(given, "min_bytes", 0)):
         return LOCAL
     return given

@@ -20,7 +20,7 @@ from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection, selected
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidFilter, InvalidOption
-from lakescan.executors import PlanningExecutor
+from lakescan.executors import PlanningExecutor, ReadAhead
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, fields_read
@@ -336,7 +336,7 @@ class ScanSpec:
             metrics=metrics,
             limit=self.max_rows,
             stats=self._stats_fields,
-            executor=self.executor,
+            executor=self._executor,
             data_mode=self.planning_mode("data"),
             delete_mode=self.planning_mode("delete"),
             tested=self.filter if self.prunes_deletes else TRUE,
@@ -344,6 +344,23 @@ class ScanSpec:
             planned_by=self.options.scan_planning_mode,
         )
         return self.table.plan_files(self.snapshot, request)
+
+    @property
+    def _executor(self) -> PlanningExecutor | None:
+        """Who reads metadata: the executor that was given, or as many threads as `worker-pool-size` says."""
+        threads = self.options.worker_pool_size
+        return ReadAhead(threads) if self.executor is None and threads is not None else self.executor
+
+    @property
+    def lane(self) -> str:
+        """The option `lane`; 'arrow' for a table or a read without Spark's vectorized reader, which is its own lane.
+
+        The option wins over `vectorization-enabled`, and that over the table's property.
+        """
+        if "lane" in self.options.given:
+            return self.options.lane
+        option = self.options.vectorization_enabled
+        return "auto" if (self._properties.is_vectorized if option is None else option) else "arrow"
 
     @property
     def _stats_fields(self) -> frozenset[int]:
@@ -380,14 +397,14 @@ class ScanSpec:
 
     def _packing(self, parallelism: int) -> PackingOptions:
         """Options take precedence over table properties (`read.split.*`), and those over Iceberg's defaults."""
-        properties = self._properties
+        properties, adapts = self._properties, not self.options.infer_source_parallelism
         return PackingOptions(
             split_size=self.options.split_size,
             target_size=properties.split_size,
             lookback=self.options.lookback or properties.lookback,
             open_cost=self.options.file_open_cost or properties.open_cost,
-            adaptive=properties.is_adaptive,
-            parallelism=parallelism,
+            adaptive=properties.is_adaptive if self.options.infer_source_parallelism is None else adapts,
+            parallelism=min(parallelism, self.options.infer_source_parallelism_max or parallelism),
             weighs_opening=self.weighs_opening or self.state is not None,
             in_order=self.snapshot.state.is_ordered,
         )
@@ -408,7 +425,7 @@ class ScanSpec:
             table_schema=_by_id(self.snapshot.all_columns, self.selectable),
             matching=self.table.matching(self.snapshot),
             residuals=() if plan is None else plan.residuals,
-            batch_size=self.options.batch_size or batch_size,
+            batch_size=self.options.batch_size or min(batch_size, self._properties.batch_size or batch_size),
             verify=self.options.verify,
             places=self.storage.places(self.table.location),
             keeps_deleted=self.reads_deleted,

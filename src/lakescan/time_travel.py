@@ -52,7 +52,7 @@ def check_no_range(source: str, given: Mapping[str, object]) -> None:
 
 def selector_from(options: ReadOptions) -> SnapshotSelector | None:
     """Return the selector given by options, None if there is none; raises `InvalidOption` if options contradict."""
-    if alone := options.given_in(Group.STREAM):
+    if alone := options.of_streams:
         raise InvalidOption(f"option {alone[0]!r} is for streams: spark.readStream, or Table.stream")
     given = options.states
     if options.given_in(Group.RANGE):

@@ -22,6 +22,7 @@ class Property(Generic[T]):
     - `read`: parses the text of an existing table; raises `ValueError` with what is expected.
     - `check`: parses, or brings to its normal form, the value of a new table, where that is stricter; else `read`.
     - `is_internal`: writers set it, users do not.
+    - `is_kept`: it is only checked and kept; no code of lakescan acts on it.
     - `error`: what an invalid value of an existing table raises.
     """
 
@@ -34,6 +35,7 @@ class Property(Generic[T]):
         *,
         check: Callable[[str], object] | None = None,
         is_internal: bool = False,
+        is_kept: bool = False,
         error: type[LakescanError] = InvalidOption,
     ) -> None:
         self.name = name
@@ -42,6 +44,7 @@ class Property(Generic[T]):
         self.doc = doc
         self.check: Callable[[str], object] = check or read
         self.is_internal = is_internal
+        self.is_kept = is_kept
         self.error = error
 
     def __set_name__(self, owner: type, attribute: str) -> None:

@@ -153,6 +153,7 @@ class OptionSet:
     """
 
     KIND: ClassVar[str] = "option"
+    PREFIXES: ClassVar[tuple[str, ...]] = ()  # of names in settings of other engines, which mean the same without them
     UNSUPPORTED: ClassVar[Mapping[str, Iterable[str]]] = {}  # not implemented, by whose they are
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}  # do not apply here, with advice
     WITHOUT: ClassVar[str] = "read"  # what can be done without an option that is not implemented
@@ -165,7 +166,8 @@ class OptionSet:
         known = _by_name(cls)
         parsed: dict[str, Any] = {}
         given: dict[str, str] = {}
-        for name, value in values.items():
+        for written, value in values.items():
+            name = cls._without_prefix(written)
             head, dot, rest = name.partition(".")
             if (found := known.get(normalised(head) + dot) or known.get(normalised(name))) is None:
                 raise cls._unknown(name)
@@ -243,6 +245,11 @@ class OptionSet:
         secret = {attribute for attribute, each in declarations(type(self)).items() if each.value.is_secret}
         shown = (f"{n}={'...' if a in secret else repr(getattr(self, a))}" for a, n in self.given.items())
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    @classmethod
+    def _without_prefix(cls, name: str) -> str:
+        lowered = name.lower()
+        return next((name[len(each) :] for each in cls.PREFIXES if lowered.startswith(each)), name)
 
     @classmethod
     def _unknown(cls, name: str) -> Exception:

@@ -107,6 +107,16 @@ class ReadKeywords(TypedDict, total=False):
     parallelism: int | str
     """How many readers the splits should keep busy. Takes a whole number above 0. By default: the number of cores; on
     Spark, its default parallelism."""
+    infer_source_parallelism: bool | str
+    """Whether the number of splits decides how many readers there are (Flink): splits have the target size then,
+    however many cores could read smaller ones. Takes true or false. By default: table property `read.split.adaptive-
+    size.enabled` decides. (Iceberg)"""
+    infer_source_parallelism_max: int | str
+    """The most readers that the splits should keep busy. Takes a whole number above 0. By default: no limit.
+    (Iceberg)"""
+    worker_pool_size: int | str
+    """How many threads of this process read manifests and logs while a scan is planned. Takes a whole number above 0.
+    By default: the number of cores, from 2 to 8."""
     data_planning_mode: str
     """Where the metadata of data files is read. Takes auto, local or distributed. By default: table property
     `read.data-planning-mode`, else auto."""
@@ -125,11 +135,14 @@ class ReadKeywords(TypedDict, total=False):
     """How Spark reads data files: by its own Parquet reader (native), by Arrow, or each where it serves best. Takes
     auto, native or arrow. By default: auto."""
     batch_size: int | str
-    """The maximum number of rows of a record batch. Takes a whole number above 0. By default: 65536."""
+    """The maximum number of rows of a record batch. Takes a whole number above 0. By default: table property
+    `read.parquet.vectorization.batch-size`, else 65536."""
     verify: bool | str
     """Verify the checksums of the Parquet pages that lakescan decodes. Takes true or false. By default: false."""
     vectorization_enabled: bool | str
-    """Accepted, without effect: Arrow always decodes. Takes true or false. (Iceberg)"""
+    """Whether Spark's vectorized Parquet reader may read files: without it, the lane is `arrow`. In process, Arrow
+    always decodes. Takes true or false. By default: table property `read.parquet.vectorization.enabled`, else true.
+    (Iceberg)"""
     starting_strategy: str
     """Where a stream begins. Takes TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM_LATEST_SNAPSHOT,
     INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE, INCREMENTAL_FROM_EARLIEST_SNAPSHOT, INCREMENTAL_FROM_SNAPSHOT_ID or
@@ -195,6 +208,13 @@ class ReadKeywords(TypedDict, total=False):
     """The maximum number of snapshots of a batch. Takes a whole number above 0. (Iceberg)"""
     watermark_column: str
     """Read the files of a commit in the order of this column's lower bounds. Takes a column."""
+    max_allowed_planning_failures: int | str
+    """How often in a row `Table.stream` may fail to look for new commits before it raises; -1 for any number. It looks
+    again after the monitor interval. Takes a number of failures, or -1 for any number. By default: 0; Flink's default
+    is 3."""
+    streaming: bool | str
+    """Whether the table is streamed, as Flink's hints say it: true is for `Table.stream` and `spark.readStream`, false
+    for reads. Takes true or false. (Iceberg)"""
     monitor_interval: float | str
     """How often `Table.stream` looks for new commits. Takes seconds, or a duration such as 500ms, 10s or 5m. By
     default: 1s."""

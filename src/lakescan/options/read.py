@@ -36,7 +36,7 @@ from lakescan.common.option_values import (
 )
 from lakescan.expressions.codec import to_json
 from lakescan.expressions.predicate import Predicate
-from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option
+from lakescan.options.declaration import BOTH, DELTA, ICEBERG, Group, OptionSet, option
 
 STATE, RANGE, FEED, ROWS = Group.STATE, Group.RANGE, Group.FEED, Group.ROWS
 PLANNING, READING, STREAM, OPENING = Group.PLANNING, Group.READING, Group.STREAM, Group.OPENING
@@ -56,6 +56,14 @@ def _condition(value: Any) -> str:
     return to_json(value) if isinstance(value, Predicate) else text(value)
 
 
+def _failures(value: Any) -> int | None:
+    number = int(str(value).strip())
+    if number < -1:
+        raise ValueError(value)
+    return None if number == -1 else number
+
+
+_FAILURES: Value[int | None] = Value(_failures, "a number of failures, or -1 for any number", "int | str")
 _CONDITION = Value(_condition, "SQL, or an expression as JSON", "Predicate | str")
 
 
@@ -63,9 +71,10 @@ _CONDITION = Value(_condition, "SQL, or an expression as JSON", "Predicate | str
 class ReadOptions(OptionSet):
     """The options of a read or a stream, parsed; None where there is no default and none was given."""
 
+    # Of Flink's settings of a session, of earlier and later versions.
+    PREFIXES: ClassVar[tuple[str, ...]] = ("table.exec.iceberg.", "connector.iceberg.")
     UNSUPPORTED: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "iceberg": (
-            "max-allowed-planning-failures",
             "watermark-column-time-unit",
             "async-micro-batch-planning-enabled",
             "streaming-snapshot-polling-interval-ms",
@@ -127,8 +136,8 @@ class ReadOptions(OptionSet):
     start_snapshot_id: int | None = option(
         "start-snapshot-id",
         snapshot,
-        "Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a stream "
-        "also reads those of the snapshot itself, as in Flink.",
+        "Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a "
+        "stream also reads those of the snapshot itself, as in Flink.",
         RANGE,
         ICEBERG,
     )
@@ -225,6 +234,7 @@ class ReadOptions(OptionSet):
         "The target size of a split, in bytes.",
         PLANNING,
         unset="table property `read.split.target-size`, else 128m",
+        aliases={"read.split.target-size": BOTH},
     )
     lookback: int | None = option(
         "lookback",
@@ -232,6 +242,7 @@ class ReadOptions(OptionSet):
         "How many bins are kept open while splits are packed into tasks.",
         PLANNING,
         unset="table property `read.split.planning-lookback`, else 10",
+        aliases={"split-lookback": ICEBERG, "read.split.planning-lookback": BOTH},
     )
     file_open_cost: int | None = option(
         "file-open-cost",
@@ -239,6 +250,7 @@ class ReadOptions(OptionSet):
         "The minimum weight of a file while splits are packed, in bytes.",
         PLANNING,
         unset="table property `read.split.open-file-cost`, else 4m",
+        aliases={"split-file-open-cost": ICEBERG, "read.split.open-file-cost": BOTH},
     )
     parallelism: int | None = option(
         "parallelism",
@@ -247,12 +259,37 @@ class ReadOptions(OptionSet):
         PLANNING,
         unset="the number of cores; on Spark, its default parallelism",
     )
+    infer_source_parallelism: bool | None = option(
+        "infer-source-parallelism",
+        boolean,
+        "Whether the number of splits decides how many readers there are (Flink): splits have the target size then, "
+        "however many cores could read smaller ones.",
+        PLANNING,
+        ICEBERG,
+        unset="table property `read.split.adaptive-size.enabled` decides",
+    )
+    infer_source_parallelism_max: int | None = option(
+        "infer-source-parallelism.max",
+        positive,
+        "The most readers that the splits should keep busy.",
+        PLANNING,
+        ICEBERG,
+        unset="no limit",
+    )
+    worker_pool_size: int | None = option(
+        "worker-pool-size",
+        positive,
+        "How many threads of this process read manifests and logs while a scan is planned.",
+        PLANNING,
+        unset="the number of cores, from 2 to 8",
+    )
     data_planning_mode: str | None = option(
         "data-planning-mode",
         planning_mode,
         "Where the metadata of data files is read.",
         PLANNING,
         unset="table property `read.data-planning-mode`, else auto",
+        aliases={"read.data-planning-mode": BOTH},
     )
     delete_planning_mode: str | None = option(
         "delete-planning-mode",
@@ -261,6 +298,7 @@ class ReadOptions(OptionSet):
         PLANNING,
         ICEBERG,
         unset="table property `read.delete-planning-mode`, else auto",
+        aliases={"read.delete-planning-mode": ICEBERG},
     )
     scan_planning_mode: str | None = option(
         "scan-planning-mode",
@@ -280,6 +318,7 @@ class ReadOptions(OptionSet):
         PLANNING,
         ICEBERG,
         default=False,
+        aliases={"expose-split-locality-info": ICEBERG},
     )
 
     # How files are read
@@ -291,13 +330,25 @@ class ReadOptions(OptionSet):
         default="auto",
     )
     batch_size: int | None = option(
-        "batch-size", positive, "The maximum number of rows of a record batch.", READING, unset="65536"
+        "batch-size",
+        positive,
+        "The maximum number of rows of a record batch.",
+        READING,
+        unset="table property `read.parquet.vectorization.batch-size`, else 65536",
+        aliases={"read.parquet.vectorization.batch-size": BOTH},
     )
     verify: bool = option(
         "verify", boolean, "Verify the checksums of the Parquet pages that lakescan decodes.", READING, default=False
     )
     vectorization_enabled: bool | None = option(
-        "vectorization-enabled", boolean, "Accepted, without effect: Arrow always decodes.", READING, ICEBERG
+        "vectorization-enabled",
+        boolean,
+        "Whether Spark's vectorized Parquet reader may read files: without it, the lane is `arrow`. In process, Arrow "
+        "always decodes.",
+        READING,
+        ICEBERG,
+        unset="table property `read.parquet.vectorization.enabled`, else true",
+        aliases={"read.parquet.vectorization.enabled": BOTH},
     )
 
     # Streams
@@ -395,6 +446,23 @@ class ReadOptions(OptionSet):
         "Read the files of a commit in the order of this column's lower bounds.",
         STREAM,
     )
+    max_allowed_planning_failures: int | None = option(
+        "max-allowed-planning-failures",
+        _FAILURES,
+        "How often in a row `Table.stream` may fail to look for new commits before it raises; -1 for any number. It "
+        "looks again after the monitor interval.",
+        STREAM,
+        default=0,
+        unset="0; Flink's default is 3",
+    )
+    streaming: bool | None = option(
+        "streaming",
+        boolean,
+        "Whether the table is streamed, as Flink's hints say it: true is for `Table.stream` and `spark.readStream`, "
+        "false for reads.",
+        STREAM,
+        ICEBERG,
+    )
     monitor_interval: float = option(
         "monitor-interval",
         duration,
@@ -443,6 +511,11 @@ class ReadOptions(OptionSet):
     def states(self) -> tuple[str, ...]:
         """The names of the given options that select one state to read."""
         return tuple(name for name in self.given_in(STATE) if name != "time-zone")
+
+    @property
+    def of_streams(self) -> tuple[str, ...]:
+        """The names of the given options that no batch read takes."""
+        return tuple(name for name in self.given_in(STREAM) if name != "streaming" or self.streaming)
 
     @property
     def changes(self) -> tuple[str, ...]:

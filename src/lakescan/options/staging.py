@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from lakescan.errors import InvalidOption
 
 ID_SETTING, BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Staging:
-    """The settings of a session, for tables with the property `write.wap.enabled` alone; None where one is not set.
+    """The settings of a session that reads and writes of its rows take; None where one is not set.
+
+    Rows are staged in tables with the property `write.wap.enabled` alone.
 
     - `wap_id`: `spark.wap.id`, under which rows are staged, in snapshots that no branch names.
     - `wap_branch`: `spark.wap.branch`, to which rows are written, and from which they are read where it is there.
+    - `options`: names and values of options of Iceberg tables that the session sets (`options/session.py`).
     """
 
     wap_id: str | None = None
     wap_branch: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
-    def of(wap_id: str | None, wap_branch: str | None) -> Staging:
+    def of(wap_id: str | None, wap_branch: str | None, options: Mapping[str, str] = _NONE) -> Staging:
         """The settings as a session has them, where an empty text is none."""
-        return Staging(wap_id or None, wap_branch or None)
+        return Staging(wap_id or None, wap_branch or None, tuple(options.items()))
+
+    @property
+    def without_staging(self) -> Staging:
+        """The session's options alone, for rows that are staged as the options of the write say."""
+        return Staging(options=self.options)
 
     def check(self) -> None:
         """Raise `InvalidOption` if both are set, as Iceberg's writer and reader for Spark refuse them."""

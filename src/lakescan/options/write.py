@@ -303,7 +303,7 @@ class WriteOptions(OptionSet):
         As in Iceberg's writer for Spark, a branch that is given comes before that of the session. Raises
         `InvalidOption` if the session says both how rows are staged, or stages those of a stream under an id.
         """
-        if self.is_staged or self.session == NOT_STAGED:
+        if self.is_staged or self.session == self.session.without_staging:
             return self
         if "branch" in self.given:
             staged = replace(self, wap_id=self.session.wap_id)

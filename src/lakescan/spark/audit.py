@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import RefKind
+from lakescan.options.session import session_settings
 from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import is_audited
-from lakescan.spark.session import conf
+from lakescan.spark.session import confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def staging(spark: SparkSession) -> Staging:
-    """How a session stages rows."""
-    return Staging.of(conf(spark, ID_SETTING), conf(spark, BRANCH_SETTING))
+    """How a session stages rows, and which options it sets for Iceberg tables."""
+    names = session_settings()
+    found = confs(spark, (ID_SETTING, BRANCH_SETTING, *names))
+    options = {names[each]: value for each, value in found.items() if each in names}
+    return Staging.of(found.get(ID_SETTING), found.get(BRANCH_SETTING), options)
 
 
 def staging_in_task() -> Staging:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import given
 from lakescan.errors import missing_dependency
-from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         >>> spark.read.format("delta").load("/lake/customers")
     """
     try:
+        from lakescan.spark.audit import staging
         from lakescan.spark.pushdown import switch_on
         from lakescan.spark.source import source_class
         from lakescan.spark.workers import use_this_python
@@ -60,7 +60,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
             pushdown=pushdown,
             parallelism=parallelism(spark),
             time_zone=zone,
-            session=Staging.of(conf(spark, ID_SETTING), conf(spark, BRANCH_SETTING)),
+            session=staging(spark),
             catalogs=given(),
         )
         spark.dataSource.register(source)
@@ -94,6 +94,23 @@ def conf(spark: SparkSession, name: str) -> str | None:
     except PySparkException:
         return None
     return None if value is None else str(value)
+
+
+def confs(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
+    """The values of those session settings that are set, in the order of their names.
+
+    Connect sends all settings in one response. On classic PySpark, reading all is slower than asking for some dozens.
+    """
+    from pyspark.errors import PySparkException
+
+    if is_connect(spark):
+        try:
+            known: Mapping[str, Any] = spark.conf.getAll
+        except PySparkException:
+            return {}
+        return {name: str(known[name]) for name in names if name in known}
+    found = {name: conf(spark, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def try_set(spark: SparkSession, name: str, value: str) -> bool:

@@ -133,7 +133,7 @@ class TableSource(DataSource):
         return MicroBatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def _sink(self) -> Sink:
-        options = WriteOptions.of(self.options)
+        options = WriteOptions.of(self.options).in_session(self.session.without_staging)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
         name = options.format if self.format_name == "lakescan" else self.format_name

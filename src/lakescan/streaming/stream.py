@@ -6,6 +6,7 @@ same offset range is deterministic, in any process and at any later time.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from lakescan.changes import Changes
 from lakescan.common import types as t
-from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged
+from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged, StorageError
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
 from lakescan.formats.snapshot_refs import RefKind
@@ -33,6 +34,7 @@ from lakescan.planning.report import ScanMetrics
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 
+_LOG = logging.getLogger("lakescan")
 _ORDER = "watermark-column"  # also a key of an offset within a commit whose files it orders
 
 
@@ -51,6 +53,9 @@ class TableStream:
         self._limits = limits_from(options, self._table.default_limits)
         self._policy = Policy.of(options)
         self.interval: float = options.monitor_interval
+        self.allowed_failures: int | None = options.max_allowed_planning_failures
+        if options.streaming is False:
+            raise InvalidOption("streaming=false is for reads, and this is a stream: remove the option")
         self._branch = options.branch
         self._request = CommitRequest(
             branch=self._branch,
@@ -338,10 +343,21 @@ class BatchStream:
         self._closed.set()
 
     def _read(self) -> Iterator[pa.RecordBatch]:
+        failures = 0  # in a row
         if not self._wait:
             self._stream.end_here()
         while not self._closed.is_set():
-            end = self._stream.latest_offset(self._at)
+            try:
+                end = self._stream.latest_offset(self._at)
+            except (StorageError, OSError) as error:
+                failures += 1
+                if self._stream.allowed_failures is not None and failures > self._stream.allowed_failures:
+                    raise
+                _LOG.warning("%s: new commits could not be looked for: %s", self._stream.scan.location, error)
+                if self._closed.wait(self._stream.interval):
+                    return
+                continue
+            failures = 0
             if end != self._at:
                 yield from self._stream.read(self._at, end)
                 self._at = end

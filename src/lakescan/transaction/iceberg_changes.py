@@ -16,7 +16,6 @@ from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.write.commit import EPOCH, QUERY, STAGED_ID
-from lakescan.options.staging import NOT_STAGED
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 
@@ -29,7 +28,7 @@ def staged_options(options: WriteOptions, properties: Mapping[str, str], table: 
     """
     is_audited = IcebergProperties(properties, table).is_audited
     if is_audited:
-        options = replace(options.staged_by_session(), session=NOT_STAGED)
+        options = replace(options.staged_by_session(), session=options.session.without_staging)
     if not options.is_staged:
         return options
     if not is_audited:

@@ -16,7 +16,7 @@ from lakescan.write.dictionaries import dictionary_columns, leaf_path, leaf_path
 from lakescan.write.statistics import Counted, FileStatistics, Leaf, counted, with_nans
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
-GROUP_ROWS = 1 << 20  # maximum per row group
+GROUP_ROWS = 1 << 20  # the most rows of a row group that writers hold, whatever the table's limits are
 _NO_LIMIT = 1 << 62
 
 
@@ -44,7 +44,8 @@ class PartitionWriter:
         new_name: Callable[[], str],
         group_rows: int = GROUP_ROWS,
     ) -> None:
-        self._group_rows = group_rows
+        most, self._group_bytes = writes.row_group_limits
+        self._group_rows = min(group_rows, most)
         self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
         self._counted: dict[int, Counted] = {}  # of the open file: leaf columns without statistics in its footer
         self._kept: list[pa.RecordBatch] = []
@@ -66,7 +67,7 @@ class PartitionWriter:
             self._end()
             rows = rows.slice(room)
         self._take(rows)
-        if self._rows >= self._group_rows or self.kept_bytes >= self._writes.target_size:
+        if self._rows >= self._group_rows or self.kept_bytes >= (self._group_bytes or self._writes.target_size):
             self.flush()
 
     def _room(self) -> int:
@@ -91,12 +92,18 @@ class PartitionWriter:
         self._counted = {n: each + counted(table, self._leaves[n]) for n, each in self._counted.items()}
         ordered = self._writes.in_order(table)
         with storage_boundary("written", self._location, passing=pa.ArrowException):
-            writer.write_table(ordered, row_group_size=self._group_rows)
+            writer.write_table(ordered, row_group_size=self._rows_of_groups())
             size = sink.tell()
         self._written += self._rows
         self._kept, self._rows, self.kept_bytes = [], 0, 0
         if size >= self._writes.target_size:
             self._end()
+
+    def _rows_of_groups(self) -> int:
+        """How many of the buffered rows make a row group: one batch may hold several times the bytes of one."""
+        if self._group_bytes is None or self.kept_bytes <= self._group_bytes:
+            return self._group_rows
+        return min(self._group_rows, max(1, self._rows * self._group_bytes // self.kept_bytes))
 
     def close(self) -> list[WrittenFile]:
         """Finish the last file; return all files of the partition."""

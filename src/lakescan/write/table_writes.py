@@ -52,6 +52,11 @@ class ByOptions:
         return self.options.max_records_per_file
 
     @property
+    def row_group_limits(self) -> tuple[int, int | None]:
+        """The most rows of a row group, and the bytes of rows in memory that make one; None if only rows decide."""
+        return 1 << 20, None
+
+    @property
     def is_fanned_out(self) -> bool:
         """The option `fanout-enabled`, true by default."""
         return self.options.fanout_enabled
@@ -99,6 +104,10 @@ class TableWrites(Protocol):
     @property
     def partition_sources(self) -> Sequence[str]:
         """The source columns of the partition fields."""
+
+    @property
+    def row_group_limits(self) -> tuple[int, int | None]:
+        """The most rows of a row group, and the bytes of rows in memory that make one; None if only rows decide."""
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:

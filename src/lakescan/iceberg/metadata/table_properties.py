@@ -60,6 +60,15 @@ class IcebergProperties(ReadProperties):
         "write.parquet.compression-level", None, _level, "level of the codec; null is the codec's own"
     )
     page_size: Property[int] = Property("write.parquet.page-size-bytes", 2**20, positive, "bytes of a page of data")
+    row_group_rows: Property[int] = Property(
+        "write.parquet.row-group-limit", 2**20, positive, "most rows of a row group"
+    )
+    row_group_size: Property[int | None] = Property(
+        "write.parquet.row-group-size-bytes",
+        None,
+        positive,
+        "bytes of rows in memory that make a row group; else rows and the size of files decide",
+    )
     # Delete files
     delete_mode: Property[str] = Property("write.delete.mode", "copy-on-write", _MODES, "how DELETE changes rows")
     update_mode: Property[str] = Property("write.update.mode", "copy-on-write", _MODES, "how UPDATE changes rows")
@@ -169,15 +178,14 @@ class IcebergProperties(ReadProperties):
         check=boolean,
     )
     metadata_versions: Property[int] = Property(
-        "write.metadata.previous-versions-max", 100, positive, "old metadata files in the metadata log"
+        "write.metadata.previous-versions-max", 100, positive, "old metadata files in the metadata log (pyiceberg)"
     )
     partitions_in_summary: Property[int] = Property(
         "write.summary.partition-limit", 0, whole, "partitions that a snapshot's summary counts"
     )
-    # Of other writers and readers: checked, and kept
-    row_group_limit: Property[int] = Property("write.parquet.row-group-limit", 2**20, positive, "rows of a row group")
+    # Of other writers and readers
     split_size_of_metadata: Property[int] = Property(
-        "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata"
+        "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata", is_kept=True
     )
     is_audited: Property[bool] = Property(
         "write.wap.enabled", False, boolean, "whether writers may stage rows, which are read once they are published"
@@ -252,6 +260,7 @@ class IcebergProperties(ReadProperties):
         _ = (
             *(self.min_manifests_to_merge, self.manifest_size, self.data_path, self.columns_with_metrics),
             *(self.codec, self.compression_level, self.page_size, self.partitions_in_summary, self.target_file_size),
+            *(self.row_group_rows, self.row_group_size),
         )
 
 

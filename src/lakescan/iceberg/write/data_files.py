@@ -26,6 +26,7 @@ from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.locations import DataLocations
 from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.iceberg.write.sort_orders import arrow_transform, keys_of, order_id, terms_of
+from lakescan.options.session import given_by_session
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.write.column_rules import ColumnRules
@@ -73,8 +74,10 @@ class IcebergWrites(ByOptions):
 
     @cached_property
     def properties(self) -> IcebergProperties:
-        """The table's properties, in part replaced by write options."""
+        """The table's properties, in part replaced by write options, and by those of the session of the rows."""
         options = self.options
+        if by_session := given_by_session(options, options.session.options):
+            options = options.merged(by_session)
         given = {
             "write.target-file-size-bytes": options.target_file_size_bytes,
             "write.parquet.compression-codec": options.compression_codec,
@@ -133,6 +136,11 @@ class IcebergWrites(ByOptions):
     def partition_sources(self) -> Sequence[str]:
         """The source columns of the default partition spec."""
         return [self.schema.fields[path[0]].name for path, _ in self._transforms]
+
+    @property
+    def row_group_limits(self) -> tuple[int, int | None]:
+        """`write.parquet.row-group-limit` and `write.parquet.row-group-size-bytes`."""
+        return self.properties.row_group_rows, self.properties.row_group_size
 
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:

@@ -80,6 +80,8 @@ def why_arrow(scan: ScanSpec) -> str | None:
     """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
     if scan.options.lane == "arrow":
         return "the option lane is arrow"
+    if scan.lane == "arrow":
+        return "vectorized reads are switched off, by an option or a property of the table"
     if scan.storage.is_issued:
         return "a catalog hands out credentials for a while, and Spark does not have them"
     if scan.read_context().matching.name_mapping is not None:
