@@ -52,6 +52,7 @@ def files(*stats: dict[str, Any], rows: int, ids: list[int]) -> pa.Table:
     return pa.table(
         {
             "stats": pa.array(list(stats), STATS),
+            "file_format": ["parquet"] * count,
             "record_count": pa.array([rows] * count, pa.int64()),
             "equality_ids": pa.array([ids] * count, pa.list_(pa.int32())),
         }

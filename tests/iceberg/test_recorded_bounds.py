@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE
-from lakescan.iceberg.manifests.bounds import column_stats, decode_values
+from lakescan.iceberg.manifests.bounds import decode_values, recorded_stats
 from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.storage import Storage
@@ -63,7 +63,8 @@ def test_nanoseconds_lie_within_bounds_that_were_cut_to_microseconds(some: list[
     entry = pa.list_(pa.struct([pa.field("key", pa.int32()), pa.field("value", pa.binary())]))
     bounds = [pa.array([[{"key": 1, "value": end.to_bytes(8, "little", signed=True)}]], entry) for end in ends]
     stats = pa.StructArray.from_arrays(bounds, ["lower_bounds", "upper_bounds"])
-    found = column_stats(stats, field, pa.array([len(some)]))
+    files = pa.table({"file_format": ["parquet"], "record_count": [len(some)], "stats": stats})
+    found = recorded_stats(files, field)
     assert found.lower is not None
     assert found.upper is not None
     assert found.lower[0].value <= min(some)

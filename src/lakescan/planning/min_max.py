@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.corrupt_statistics import consistent
 from lakescan.planning.plan import ScanPlan
 
 # Types with a supported order, besides decimals and timestamps.
@@ -70,7 +71,7 @@ def _with_constants(plan: ScanPlan, field: t.Field) -> ColumnStats:
     """Return the column's statistics: exact ones from the constants if the column is constant in every file."""
     if len(plan.table) and _is_constant(plan, field).all():
         return ColumnStats.of_constants(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
-    return plan.table.stats.get(field.id, ColumnStats())
+    return consistent(plan.table.stats.get(field.id, ColumnStats()))
 
 
 def _is_constant(plan: ScanPlan, field: t.Field) -> np.ndarray:

@@ -35,6 +35,7 @@ from lakescan.expressions.predicate import (
     understood,
 )
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.corrupt_statistics import consistent
 
 Stats = Mapping[int, ColumnStats]
 
@@ -61,7 +62,7 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
         case Or(left, right):
             return pc.or_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
         case ColumnComparison():
-            columns = [stats.get(each, ColumnStats()) for each in predicate.bound_ids]
+            columns = [consistent(stats.get(each, ColumnStats())) for each in predicate.bound_ids]
             return _columns_might_match(columns, predicate.op, rows, evaluator)
         case SqlCondition():  # only of the strict evaluation: what is implied proves nothing
             return pa.repeat(pa.scalar(False), rows)
@@ -95,6 +96,7 @@ class _Evaluator:
     """Proofs from one column's statistics; each method returns a mask that is true where the fact is proved."""
 
     def __init__(self, stats: ColumnStats, rows: int, floating: bool) -> None:
+        stats = consistent(stats)
         self.rows, self.floating = rows, floating
         self.null_count, self.nan_count, self.value_count = (
             stats.null_count,

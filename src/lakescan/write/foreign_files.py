@@ -88,6 +88,7 @@ def footer_bound(
     source: pa.DataType,
     column: t.Field,
     empty: Sequence[bool],
+    created_by: str | None,
     calendar: LegacyCalendar | None = None,
 ) -> Extreme | None:
     """The bound of a column over all row groups; None unless each has one, or nothing but nulls (`empty`).
@@ -97,7 +98,7 @@ def footer_bound(
     if column.type not in _BOUNDED and not isinstance(column.type, t.Decimal | t.Timestamp):
         return None
     try:
-        values = bounds(chunks, side, type_name, source)
+        values = bounds(chunks, side, type_name, source, created_by)
         values = values if calendar is None else calendar.reliable_bounds(values)
         values = None if values is None else cast_leaf(values, column.type, column.name)
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):

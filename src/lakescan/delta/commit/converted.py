@@ -146,7 +146,7 @@ def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[
 def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, Leaf]]) -> FileStatistics:
     """Counts and bounds from the footer. NaNs are not counted there: floating-point columns have no bounds."""
     groups = data.footer.statistics([place for place, _, _ in leaves])
-    rows = np.diff(data.footer.first_rows).tolist()
+    rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by
     found = []
     for place, field, leaf in leaves:
         chunks = groups[place]
@@ -157,7 +157,7 @@ def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, Leaf]]
         least = most = None
         if leaf.field.type not in t.FLOATING and type_name != "INT96":
             least, most = (
-                footer_bound(chunks, side, type_name, field.type, leaf.field, empty, data.calendar)
+                footer_bound(chunks, side, type_name, field.type, leaf.field, empty, writer, data.calendar)
                 for side in ("lower", "upper")
             )
         found.append(LeafStatistics(leaf, None, data.rows, nulls, 0, least, most))

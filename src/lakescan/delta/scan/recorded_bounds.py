@@ -1,4 +1,4 @@
-"""Widen bounds in Delta statistics by the precision that writers are known to lose.
+"""Widen bounds in Delta statistics by the precision that writers are known to lose (`planning.corrupt_statistics`).
 
 Statistics are JSON: writers convert decimals to doubles, truncate timestamps to milliseconds and texts to a prefix, and
 print floats with too few digits. A bound widened by that much holds for every row. Unreadable bounds become null.
@@ -14,21 +14,14 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.scan.partition_values import parse_timestamps
+from lakescan.planning import corrupt_statistics as faults
 
 # A decimal in JSON: up to 38 digits before and after the point. With 128 bits, Arrow's parser would let values that are
 # too large wrap around.
 DECIMALS = pa.decimal256(76, 38)
 _WIDE_DIGITS = 60  # room for sums of decimals of 38 digits
 
-# Relative errors, and an absolute one:
-_FLOAT_ERROR = 1e-5  # of floats printed with 6 digits, the number that C guarantees
-_DOUBLE_ERROR = 1e-7  # of values printed as floats, before their column was widened to double
-_LEAST_FLOAT = 1.5e-45  # absolute: the smallest floats have one significant digit
-_DECIMAL_ERROR = 2.0**-48  # of doubles divided by a power of ten that is itself rounded
-_EXACT_DIGITS = 14  # with so many digits, rounding to the scale undoes such an error
 _LONG = np.iinfo(np.int64)
-_MILLISECOND, _MINUTE = 1_000, 60_000_000
-_WHOLE_MINUTES = 76_204_800_000_000  # microseconds, June 1972: since then, zone offsets are whole minutes
 
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 _TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}:?\d{2})?$"
@@ -70,12 +63,12 @@ def _integers(values: pa.Array, kind: t.Type) -> pa.Array:
 
 
 def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
-    error, width = (_FLOAT_ERROR, np.float32) if kind == t.FLOAT else (_DOUBLE_ERROR, np.float64)
+    error, width = (faults.FLOAT_ERROR, np.float32) if kind == t.FLOAT else (faults.DOUBLE_ERROR, np.float64)
     numbers = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     outwards, most = np.inf if upper else -np.inf, float(np.finfo(width).max)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.clip(numbers, -most, most)  # writers may round the greatest numbers beyond the type's range
-        wide = finite + np.copysign(np.abs(finite) * error + _LEAST_FLOAT, outwards)
+        wide = finite + np.copysign(np.abs(finite) * error + faults.LEAST_FLOAT, outwards)
         bounds = np.nextafter(wide.astype(width), width(outwards))
     return pa.array(bounds, mask=values.is_null().to_numpy(zero_copy_only=False))
 
@@ -89,9 +82,9 @@ def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
     values = within(values, most)
     rounded = pc.round(values, kind.scale, "up" if upper else "down").cast(pa.decimal256(_WIDE_DIGITS, kind.scale))
     unit = PyDecimal((0, (1,), -kind.scale))
-    error = pc.multiply(pc.abs(rounded).cast(pa.float64()), _DECIMAL_ERROR).cast(rounded.type, safe=False)
+    error = pc.multiply(pc.abs(rounded).cast(pa.float64()), faults.DECIMAL_ERROR).cast(rounded.type, safe=False)
     margin = pc.add(error, _scalar(unit, rounded))
-    is_exact = pc.less(pc.abs(rounded), _scalar(unit.scaleb(_EXACT_DIGITS), rounded))
+    is_exact = pc.less(pc.abs(rounded), _scalar(unit.scaleb(faults.EXACT_DIGITS), rounded))
     margin = pc.if_else(is_exact, _scalar(PyDecimal(0), margin), margin)
     wide = pc.add(rounded, margin) if upper else pc.subtract(rounded, margin)
     if kind.scale == 0:
@@ -124,10 +117,10 @@ def _times(values: pa.Array, kind: t.Timestamp, upper: bool) -> pa.Array:
         values = parse_timestamps(pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1"), kind)
     micros = values.cast(kind.arrow()).cast(pa.int64())
     numbers = pc.fill_null(micros, 0).to_numpy(zero_copy_only=False)
-    margin = np.where(upper | (numbers <= 0), _MILLISECOND - 1, 0)
+    margin = np.where(upper | (numbers <= 0), faults.MILLISECOND - 1, 0)
     if kind.zoned:
-        margin = margin + np.where(numbers < _WHOLE_MINUTES, _MINUTE, 0)
-    low, high = _LONG.min + _MINUTE + _MILLISECOND, _LONG.max - _MINUTE - _MILLISECOND
+        margin = margin + np.where(numbers < faults.WHOLE_MINUTES, faults.MINUTE, 0)
+    low, high = _LONG.min + faults.MINUTE + faults.MILLISECOND, _LONG.max - faults.MINUTE - faults.MILLISECOND
     wide = np.clip(numbers, low, high) + (margin if upper else -margin)
     return pa.array(wide, mask=micros.is_null().to_numpy(zero_copy_only=False)).cast(kind.arrow())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,12 +21,12 @@ from lakescan.common.schema import Schema
 from lakescan.delta.log.json_lines import parse_json_texts
 from lakescan.delta.scan.recorded_bounds import DECIMALS, widened
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.corrupt_statistics import consistent, delta_bounds, delta_exact, delta_null_counts
 from lakescan.reading.casting import padded_bound
 
 # NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
 # where quotation marks are escaped.
 NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
-_EXACT = (*t.INTEGRAL, t.DATE)
 _LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _NUMBER: dict[t.Type, pa.DataType] = {
     t.BYTE: pa.int64(),
@@ -76,11 +77,12 @@ class FileStats:
     def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
         lower = self._bound(("minValues", *path), field.type, upper=False)
         upper = self._bound(("maxValues", *path), field.type, upper=True)
+        lower, upper = delta_bounds(lower, upper, field.type)
         if field.width and upper is not None:
             upper = padded_bound(upper, field.width, upper=True)
-        nulls = self._pick(("nullCount", *path), pa.int64())
-        exact = self._tight if field.type in _EXACT and not field.width else None
-        return ColumnStats(lower, upper, nulls, None, counts, exact)
+        nulls = delta_null_counts(self._pick(("nullCount", *path), pa.int64()), field.type)
+        stats = consistent(ColumnStats(lower, upper, nulls, None, counts))
+        return replace(stats, exact=delta_exact(stats, field, self._tight))
 
     @cached_property
     def _tight(self) -> pa.Array:

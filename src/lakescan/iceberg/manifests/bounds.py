@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.corrupt_statistics import consistent, trusted_in_manifest
 
 _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.BOOLEAN: ("u1",),
@@ -22,7 +23,6 @@ _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.DATE: ("<i4",),
     t.TIME: ("<i8",),
 }
-_EXACT = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, *(t.Timestamp("us", zoned) for zoned in (True, False)))
 _NANOSECONDS = (t.Timestamp("ns", zoned=True), t.Timestamp("ns", zoned=False))
 _MOST = np.iinfo(np.int64).max
 
@@ -63,31 +63,24 @@ def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
     return None
 
 
-def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) -> ColumnStats:
-    """One column's statistics from the key-value lists of manifest entries.
+def recorded_stats(files: pa.Table, field: t.Field, *, is_member: bool = False) -> ColumnStats:
+    """One column's statistics from manifest entries, as far as they can be trusted (`planning.corrupt_statistics`).
 
-    `stats` has the members value_counts, null_value_counts, nan_value_counts, lower_bounds and upper_bounds, as far as
-    the manifest has them; each is a list of (key: field id, value).
+    The entries have `record_count`, `file_format`, and `stats`: the members null_value_counts, nan_value_counts,
+    lower_bounds and upper_bounds, as far as the manifest has them; each is a list of (key: field id, value).
+    `is_member`: the column is in a struct.
     """
+    stats, counts, formats = (files[name].combine_chunks() for name in ("stats", "record_count", "file_format"))
     bounds = [
         decode_values(bound, field.type) if (bound := value_of_key(stats, name, field.id)) is not None else None
         for name in ("lower_bounds", "upper_bounds")
     ]
     if field.type in _NANOSECONDS:
         bounds = [None if b is None else _widened(b, upper=i == 1) for i, b in enumerate(bounds)]
-    values = value_of_key(stats, "value_counts", field.id)
     nulls = value_of_key(stats, "null_value_counts", field.id)
     nans = value_of_key(stats, "nan_value_counts", field.id) if field.type in t.FLOATING else None
-    return ColumnStats(bounds[0], bounds[1], nulls, nans, record_count if values is None else values)
-
-
-def has_exact_bounds(kind: t.Type, file_format: str) -> bool:
-    """Whether bounds of this type and file format are exact, that is, values of rows.
-
-    Writers truncate strings and bytes, nanoseconds to microseconds, and ORC timestamps to milliseconds; a NaN makes
-    ORC bounds infinite.
-    """
-    return file_format == "parquet" and (kind in _EXACT or isinstance(kind, t.Decimal))
+    recorded = ColumnStats(bounds[0], bounds[1], nulls, nans)
+    return consistent(trusted_in_manifest(recorded, field, formats, counts, is_member=is_member))
 
 
 def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:

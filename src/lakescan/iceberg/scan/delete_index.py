@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.arrays import codes
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.manifests.bounds import column_stats
+from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
 from lakescan.iceberg.scan.equality_ranges import ComparedColumns, sharing_keys
 from lakescan.iceberg.scan.file_names import FileNames
@@ -261,9 +261,7 @@ class DeleteIndex:
 
     @cached_property
     def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
-        recorded = self.entries["stats"].combine_chunks()
-        counts = self.entries["record_count"].combine_chunks()
-        stats = column_stats(recorded, DELETED_PATH, counts)
+        stats = recorded_stats(self.entries, DELETED_PATH)
         unknown = pa.nulls(self.entries.num_rows, pa.string())
         return (
             unknown if stats.lower is None else stats.lower,

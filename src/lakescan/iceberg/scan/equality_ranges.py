@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.iceberg.manifests.bounds import column_stats
+from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.planning.column_stats import ColumnStats
 
 _MOST = 1 << 22  # pairs of a data file and a block of deletes that are compared
@@ -81,14 +81,24 @@ class ComparedColumns:
         """The columns, with what data files record of them."""
         if "stats" not in data.column_names:
             return []
-        return [_Column(self, each, _side(data, self.fields[each])) for each in self._compared]
+        return [_Column(self, each, self._side(data, each)) for each in self._compared]
+
+    @cached_property
+    def _members(self) -> frozenset[int]:
+        """The ids of the fields that are members of structs."""
+        return frozenset(each.id for field in self.fields.values() for each in t.children(field.type))
+
+    def _side(self, files: pa.Table, field_id: int) -> _Side:
+        field = self.fields[field_id]
+        stats = recorded_stats(files, field, is_member=field_id in self._members)
+        return _Side.of(stats, files.num_rows, field.type)
 
     def merged(self, field_id: int, size: int) -> tuple[_Side, np.ndarray]:
         """Statistics that hold for all of each `size` neighbouring deletes, and whether all of them compare it."""
         key = (field_id, size)
         if key not in self._merged:
             if size == 1:
-                self._merged[key] = _side(self.deletes, self.fields[field_id]), self._compared[field_id]
+                self._merged[key] = self._side(self.deletes, field_id), self._compared[field_id]
             else:
                 side, mask = self.merged(field_id, 1)
                 starts = np.arange(0, len(mask), size)
@@ -171,11 +181,6 @@ def _remaining(columns: list[_Column], ranges: Ranges, size: int) -> Ranges:
         )
     files, firsts, stops = (np.concatenate(each) for each in zip(*parts, strict=True))
     return files, firsts, stops
-
-
-def _side(files: pa.Table, field: t.Field) -> _Side:
-    counts = files["record_count"].combine_chunks()
-    return _Side.of(column_stats(files["stats"].combine_chunks(), field, counts), files.num_rows, field.type)
 
 
 def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ that survive pruning.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, understood
 from lakescan.iceberg.manifests.batches import batch_key, read_batch
-from lakescan.iceberg.manifests.bounds import column_stats, has_exact_bounds
+from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
 from lakescan.iceberg.manifests.manifest_checks import known_ages
 from lakescan.iceberg.manifests.manifest_file import ManifestFile
@@ -222,22 +222,12 @@ class ManifestScan:
 
     def _recorded(self, files: pa.Table, field: t.Field) -> ColumnStats:
         """The statistics in manifests for a column, without those that some writers are known to get wrong."""
-        counts, lists = files["record_count"].combine_chunks(), files["stats"].combine_chunks()
-        stats = column_stats(lists, field, counts)
-        formats = files["file_format"].combine_chunks()
-        kinds = pc.unique(formats)
-        exact = kinds.filter(pa.array([has_exact_bounds(field.type, kind) for kind in kinds.to_pylist()], pa.bool_()))
-        nulls = stats.null_count
-        if nulls is not None and self.schema.top_level_of[field.id] is not field:
-            # ORC does not count members of null structs as nulls: a null count of 0 proves nothing.
-            uncounted = pc.and_(pc.equal(formats, "orc"), pc.equal(nulls, 0))
-            nulls = pc.if_else(pc.fill_null(uncounted, False), pa.scalar(None, nulls.type), nulls)
-        return replace(stats, null_count=nulls, exact=pc.is_in(formats, value_set=exact))
+        return recorded_stats(files, field, is_member=self.schema.top_level_of[field.id] is not field)
 
     def _matching(self, files: pa.Table) -> pa.Table | None:
         if not self.with_deletes:
             return None
-        wanted = (*_MATCHED_BY, "record_count", "stats") if self.with_keys else _MATCHED_BY
+        wanted = (*_MATCHED_BY, "file_format", "record_count", "stats") if self.with_keys else _MATCHED_BY
         return with_partition_key(files).select(wanted)
 
     def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:

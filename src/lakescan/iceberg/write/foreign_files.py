@@ -200,7 +200,7 @@ class _Columns:
         """Counts and bounds from the footer. NaNs are not counted there."""
         data, leaves = self._data, dict(self._leaves())
         groups = data.footer.statistics(leaves)
-        rows = np.diff(data.footer.first_rows).tolist()
+        rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by
         found = []
         for place, (field, leaf) in leaves.items():
             chunks = groups[place]
@@ -209,7 +209,8 @@ class _Columns:
             empty = [each == count for each, count in zip(counts, rows, strict=True)]
             type_name = data.file.schema.column(place).physical_type
             least, most = (
-                footer_bound(chunks, side, type_name, field.type, leaf.field, empty) for side in ("lower", "upper")
+                footer_bound(chunks, side, type_name, field.type, leaf.field, empty, writer)
+                for side in ("lower", "upper")
             )
             if leaf.field.required and nulls != 0 and leaf.way[0] is leaf.field:
                 raise self._misfit(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakescan.planning.corrupt_statistics import trusted_in_footer
 from lakescan.reading.parquet.footer import ChunkStatistics
 
 # Physical types by their numbers in `parquet.thrift`.
@@ -19,14 +20,19 @@ _NUMBERS |= {"BYTE_ARRAY": _BYTES, "FIXED_LEN_BYTE_ARRAY": _FIXED}
 _EXACT = Context(prec=80)
 
 
-def bounds(statistics: Sequence[ChunkStatistics], side: str, physical_type: str, kind: pa.DataType) -> pa.Array | None:
+def bounds(
+    statistics: Sequence[ChunkStatistics], side: str, physical_type: str, kind: pa.DataType, created_by: str | None
+) -> pa.Array | None:
     """Decode the bounds of one side ('lower' or 'upper') to an array of `kind`, null for chunks without reliable ones.
 
-    None if bounds of this type cannot be decoded. `physical_type` is the schema's; a chunk of another type has none.
+    None if bounds of this type cannot be decoded, or the writer `created_by` is known to record wrong ones.
+    `physical_type` is the schema's; a chunk of another type has none.
     """
     number = _NUMBERS.get(physical_type)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if not trusted_in_footer(created_by, physical_type, kind):
+        return None
     plain = number in _LAYOUT and not pa.types.is_unsigned_integer(kind)
     values = [getattr(s, side) if s.physical_type == number and (s.ordered or plain) else None for s in statistics]
     if number in _LAYOUT:

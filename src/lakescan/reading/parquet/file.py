@@ -287,7 +287,8 @@ def matching_row_groups(
         chosen = [statistics[leaf][group] for group in row_groups]
         nulls = pa.array([s.null_count for s in chosen], pa.int64())
         physical = data.file.schema.column(leaf).physical_type
-        lower, upper = (_bound(chosen, side, physical, source, schema.by_id[field_id]) for side in ("lower", "upper"))
+        target, writer = schema.by_id[field_id], data.file.metadata.created_by
+        lower, upper = (_bound(chosen, side, physical, source, target, writer) for side in ("lower", "upper"))
         if data.calendar is not None:
             lower, upper = (data.calendar.reliable_bounds(each) for each in (lower, upper))
         stats[field_id] = ColumnStats(lower, upper, nulls, None, rows)
@@ -296,13 +297,18 @@ def matching_row_groups(
 
 
 def _bound(
-    statistics: list[ChunkStatistics], side: str, physical_type: str, source: FileField, target: t.Field
+    statistics: list[ChunkStatistics],
+    side: str,
+    physical_type: str,
+    source: FileField,
+    target: t.Field,
+    created_by: str | None,
 ) -> pa.Array | None:
     """The bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     try:
-        values = bounds(statistics, side, physical_type, source.type)
+        values = bounds(statistics, side, physical_type, source.type, created_by)
         found = None if values is None else cast_leaf(values, target.type, target.name)
         return padded_bound(found, target.width, upper=side == "upper") if target.width and found is not None else found
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
