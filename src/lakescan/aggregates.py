@@ -22,7 +22,7 @@ from lakescan.scan_spec import ScanSpec
 def count_rows(spec: ScanSpec) -> int:
     """Count the rows of a scan; see `Scan.count`."""
     whole = spec.without_limit()
-    plan = whole.plan(default_readers())
+    plan = whole.for_reading().plan(default_readers())
     # Metadata counts live rows only.
     count, unknown = (0, pa.repeat(True, len(plan.table))) if whole.reads_deleted else rows_by_metadata(plan)
     count += sum(batch.num_rows for batch in _batches_of(whole, plan, unknown))
@@ -39,10 +39,10 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
         raise InvalidOption(f"column {column!r} has type {field.type}, whose values have no order")
     path = whole.selection.columns[0].path
     if len(path) > 1:  # bounds are kept for columns only
-        plan = whole.plan(default_readers())
+        plan = whole.for_reading().for_reading().plan(default_readers())
         by_metadata = Extreme(None, pa.repeat(True, len(plan.table)))
     else:
-        plan = replace(whole, stats_of=(path[0].name,)).plan(default_readers())
+        plan = replace(whole, stats_of=(path[0].name,)).for_reading().plan(default_readers())
         by_metadata = extreme_by_metadata(plan, field, largest=largest)
     values = [by_metadata.value] if by_metadata.value is not None else []
     for batch in _batches_of(whole, plan, by_metadata.unknown):
@@ -66,7 +66,7 @@ def known_by_metadata(spec: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Sc
     whole = spec.without_limit()
     if whole.max_rows is not None or whole.reads_deleted:
         return None
-    plan = replace(whole, stats_of=names, reporters=()).plan(default_readers())
+    plan = replace(whole, stats_of=names, reporters=()).for_reading().plan(default_readers())
     count, unknown = rows_by_metadata(plan)
     values = []
     for each in wanted:

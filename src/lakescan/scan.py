@@ -97,6 +97,48 @@ class Scan:
         """
         return self.where(condition)
 
+    def filter_files(self, condition: str | Predicate) -> Scan:
+        """Read only the data files for which a condition is true. Several calls add up.
+
+        Rows are not tested. To add a test of rows, use `where`.
+
+        Args:
+            condition: SQL text, or a predicate. Its columns are facts of data files, under Iceberg's names:
+                `file_path`, `file_format`, `file_size_in_bytes` (bytes), `record_count` (rows, deleted ones among
+                them), `spec_id`, `sequence_number`, `first_row_id`, and the struct `partition`. A fact that is not
+                recorded is null.
+
+        Returns:
+            A new scan.
+
+        Raises:
+            InvalidFilter: The text does not parse, or compares values of other types.
+            NoSuchColumn: When the scan is planned, for a name that is not a fact of data files.
+
+        Example:
+            >>> scan.filter_files("file_size_in_bytes < 1000000 and partition.day = '2026-01-31'")
+        """
+        return Scan(self.spec.where_files(condition, of_partitions=False))
+
+    def filter_partitions(self, condition: str | Predicate) -> Scan:
+        """Read only the partitions for which a condition is true. Several calls add up.
+
+        Args:
+            condition: SQL text, or a predicate. Its columns are the partition fields of the table (`id_bucket`,
+                `day`); for Delta, the partition columns. A field that a file's partition spec does not have is null.
+
+        Returns:
+            A new scan.
+
+        Raises:
+            InvalidFilter: The text does not parse, or compares values of other types.
+            NoSuchColumn: When the scan is planned, for a name that is not a partition field.
+
+        Example:
+            >>> scan.filter_partitions("id_bucket = 3")
+        """
+        return Scan(self.spec.where_files(condition, of_partitions=True))
+
     def select(self, *columns: str | Column | Iterable[str | Column], **named: str | Column) -> Scan:
         """Return only these columns and members of structs, in this order.
 
@@ -192,6 +234,8 @@ class Scan:
     def plan(self, *, parallelism: int | None = None) -> ScanPlan:
         """Plan the scan: prune, match deletes, work out residuals, split and pack.
 
+        Equality deletes whose keys the filter rules out are left out: they delete no row that the scan returns.
+
         Args:
             parallelism: How many readers the splits should keep busy; by default the option of that name, else the
                 number of this machine's cores.
@@ -202,7 +246,7 @@ class Scan:
         Example:
             >>> scan.plan().report.metrics.result_data_files
         """
-        return self.spec.plan(parallelism)
+        return self.spec.for_reading().plan(parallelism)
 
     def plan_parts(self, *, parallelism: int | None = None) -> Iterator[ScanPlan]:
         """Plan the scan in parts, each as soon as its manifests are read: memory is bounded by a part.
@@ -217,7 +261,7 @@ class Scan:
             >>> for part in scan.plan_parts():
             ...     print(len(part.groups))
         """
-        return self.spec.plan_parts(parallelism)
+        return self.spec.for_reading().plan_parts(parallelism)
 
     def report_to(self, *reporters: MetricsReporter) -> Scan:
         """Hand the report of every plan of this scan to reporters.

@@ -14,11 +14,12 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.metadata_columns import DELETED
+from lakescan.common.metadata_columns import DELETED, PARTITION_ID
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection, selected
 from lakescan.common.timestamps import as_moment
+from lakescan.common.types import Field, Struct
 from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.executors import PlanningExecutor, ReadAhead
 from lakescan.expressions.bind import bind
@@ -30,6 +31,7 @@ from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelecto
 from lakescan.options.read import ReadOptions
 from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_facts import FileFilter, with_facts
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.read_properties import ReadProperties
@@ -79,6 +81,7 @@ class ScanSpec:
     `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
     `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
     `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
+    `file_filters`: conditions on data files; others are not read.
     `plans`: those that the statement which reads it has made.
     """
 
@@ -97,6 +100,7 @@ class ScanSpec:
     keeps_deleted: bool = False
     pruning: Predicate = TRUE
     prunes_deletes: bool = False
+    file_filters: tuple[FileFilter, ...] = ()
     weighs_opening: bool = False
     state: Snapshot | None = None
     plans: PlansMade | None = field(default=None, compare=False)
@@ -109,6 +113,7 @@ class ScanSpec:
             parts.append(f"where {self.predicate}")
         if self.pruning != TRUE:
             parts.append(f"pruned by {self.pruning}")
+        parts += [f"of {'partitions' if e.of_partitions else 'files'} where {e.condition}" for e in self.file_filters]
         if self.columns is not None:
             parts.append(f"select {', '.join(self.columns)}")
         if self.row_limit is not None:
@@ -120,6 +125,11 @@ class ScanSpec:
     def where(self, condition: str | Predicate) -> ScanSpec:
         """Return the spec with `condition` added by AND; raises `InvalidFilter`."""
         return replace(self, predicate=self.predicate & as_predicate(condition))
+
+    def where_files(self, condition: str | Predicate, *, of_partitions: bool) -> ScanSpec:
+        """Return the spec for the data files for which a condition is true; raises `InvalidFilter`."""
+        found = FileFilter(as_predicate(condition), of_partitions)
+        return replace(self, file_filters=(*self.file_filters, found))
 
     def with_condition(self, condition: Predicate) -> ScanSpec:
         """Return the spec with this filter, whatever its present one is."""
@@ -312,7 +322,7 @@ class ScanSpec:
 
     def plan_table(self, table: FileTable, *, parallelism: int | None = None) -> ScanPlan:
         """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
-        return self._plan(Candidates.pruned(table, self._pruned_by, {}), ScanMetrics(), parallelism)
+        return self._plan(self._pruned(Candidates.pruned(table, self._pruned_by, {})), ScanMetrics(), parallelism)
 
     def for_reading(self) -> ScanSpec:
         """The spec for a plan that serves nothing but reading the rows that match the filter.
@@ -334,7 +344,7 @@ class ScanSpec:
         request = FileRequest(
             predicate=self._pruned_by,
             metrics=metrics,
-            limit=self.max_rows,
+            limit=None if self.file_filters else self.max_rows,
             stats=self._stats_fields,
             executor=self._executor,
             data_mode=self.planning_mode("data"),
@@ -343,7 +353,22 @@ class ScanSpec:
             reads=frozenset({each.path[0].id for each in self.selection.columns} | fields_read(self._pruned_by)),
             planned_by=self.options.scan_planning_mode,
         )
-        return self.table.plan_files(self.snapshot, request)
+        return map(self._pruned, self.table.plan_files(self.snapshot, request))
+
+    def _pruned(self, candidates: Candidates) -> Candidates:
+        """Prune candidates by facts of files: those in the filter, and the conditions on files."""
+        found = with_facts(candidates, self._pruned_by, self.snapshot.metadata_columns)
+        for each in self.file_filters:
+            found = each.select(found, self._partition_fields, case_sensitive=self._case_sensitive)
+        return found
+
+    @cached_property
+    def _partition_fields(self) -> tuple[Field, ...]:
+        """The fields of the table's partition specs; for Delta, the partition columns."""
+        for column in self.snapshot.metadata_columns:
+            if column.id == PARTITION_ID and isinstance(column.type, Struct):
+                return column.type.fields
+        return tuple(self.snapshot.schema.field(dotted_path([name])) for name in self.table.partition_names)
 
     @property
     def _executor(self) -> PlanningExecutor | None:
@@ -437,7 +462,8 @@ class ScanSpec:
 
         Raises `InvalidOption` for an unknown name, and if the scan has a filter or limit.
         """
-        if self.condition != TRUE or self.row_limit is not None or self.options.limit is not None:
+        is_limited = self.row_limit is not None or self.options.limit is not None
+        if self.condition != TRUE or is_limited or self.file_filters:
             raise InvalidOption(
                 f"metadata table {name!r} takes no filter or limit: remove them, and filter or limit the result instead"
             )
@@ -448,14 +474,16 @@ class ScanSpec:
         """Whether `to_options` can express the whole spec: reporters, changelogs and increments have no option."""
         is_changelog = self.selector is not None and self.selector.appends is not None
         is_one_state = self.state is None and not is_changelog
-        is_plain = not (self.ignores_residuals or self.reporters or self.keeps_deleted)
+        is_plain = not (self.ignores_residuals or self.reporters or self.keeps_deleted or self.file_filters)
         return is_one_state and is_plain and self.pruning == TRUE
 
     def to_options(self) -> dict[str, str]:
         """Return the spec as text options of `spark.read.format("lakescan")`, pinned to the current snapshot.
 
-        Raises `InvalidOption` for a key manager given as an object, which text cannot carry.
+        Raises `InvalidOption` for what text cannot carry: a key manager given as an object, and conditions on files.
         """
+        if self.file_filters:
+            raise InvalidOption("filter_files and filter_partitions have no option: use scan.to_spark(spark)")
         self.check_for_workers()
         location, selector = self.table.pinned(self.snapshot, self._selector)
         texts = as_text(self.options, selector)

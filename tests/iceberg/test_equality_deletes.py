@@ -284,6 +284,30 @@ def test_deletes_of_rows_that_the_filter_drops_are_left_out_of_reading_alone(tab
     assert scan.where("id > 5").to_arrow()["id"].to_pylist() == [9]
     assert scan.where("id < 5").to_arrow()["id"].to_pylist() == [1]
     assert scan.where("id > 5").count() == 1
+    assert (scan.where("id > 5").min("id"), scan.where("id > 5").max("id")) == (9, 9)
+
+
+def test_plans_report_the_deletes_that_the_filter_rules_out(table: Any) -> None:
+    """The deletes have the keys 0 to 9, 30 to 39 and 60 to 69."""
+    table.append(rows(list(range(100)), ["a"] * 100))
+
+    def keys(first: int) -> Callable[[str], DeleteFile]:
+        ends = tuple(number.to_bytes(4, "little") for number in (first, first + 9))
+        ids = pa.table({"id": pa.array(range(first, first + 10), pa.int32())})
+        return lambda path: write_equality_deletes(path, ids, {"id": 1}, bounds={1: ends})
+
+    scan = lakescan.table(committed(table, keys(0), keys(30), keys(60)).metadata_location).scan()
+    for condition, planned in {
+        "id = 35": 1,
+        "id = 15": 0,
+        "id < 5 or id > 65": 2,
+        "id in (3, 33, 63)": 3,
+        "name = 'a'": 3,
+    }.items():
+        metrics = scan.where(condition).plan().report.metrics
+        assert (metrics.result_delete_files, metrics.skipped_delete_files) == (planned, 3 - planned), condition
+        parts = list(scan.where(condition).plan_parts())
+        assert sum(part.report.metrics.result_delete_files for part in parts) == planned
 
 
 @settings(max_examples=12)

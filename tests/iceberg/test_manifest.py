@@ -21,7 +21,7 @@ from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.avro import FILE, _by_columns, read_avro
 from lakescan.iceberg.manifests.avro_container import open_container
-from lakescan.iceberg.manifests.bounds import column_stats, decode_values
+from lakescan.iceberg.manifests.bounds import decode_values, recorded_stats
 from lakescan.iceberg.manifests.manifest import _NAMES, STATS, read_manifests
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import _NAMES as LIST_NAMES
@@ -118,9 +118,7 @@ def test_a_columns_bounds_are_picked_out_of_the_key_value_lists(files: list[dict
 
     entries = [entry(lower_bounds=packed(f), upper_bounds=packed(f)) for f in files]
     table = read(entries)
-    stats = column_stats(
-        table["stats"].combine_chunks(), t.Field(2, "x", t.INT), table["record_count"].combine_chunks()
-    )
+    stats = recorded_stats(table, t.Field(2, "x", t.INT))
     assert stats.lower is not None
     assert stats.lower.to_pylist() == [None if f is None else f.get(2) for f in files]
 

@@ -45,10 +45,15 @@ def row_tracking_columns(row_id_name: str | None, commit_version_name: str | Non
     )
 
 
+def partition_member_id(field_id: int) -> int:
+    """Return the id of a partition field as a member of the `_partition` column."""
+    return _FIRST_PARTITION_ID + field_id
+
+
 def partition_column(fields: tuple[t.Field, ...]) -> t.Field:
     """Return the `_partition` column: a struct with one member per partition field of all partition specs.
 
     Partition fields are numbered from 1000, as are columns of wide tables: its members get ids of their own.
     """
-    members = tuple(replace(field, id=_FIRST_PARTITION_ID + field.id) for field in fields)
+    members = tuple(replace(field, id=partition_member_id(field.id)) for field in fields)
     return t.Field(PARTITION_ID, "_partition", t.Struct(members), required=True, doc="partition values of the file")

@@ -33,6 +33,7 @@ class RemovedFiles:
         """What deletes are matched on: paths, ages, partitions and statistics."""
         stats = [name for name in STATS.values() if self.files.type.get_field_index(name) >= 0]
         columns = {name: self.files.field(name) for name in ("file_path", "partition", "record_count")}
+        columns["file_format"] = pc.utf8_lower(self.files.field("file_format"))
         columns["sequence_number"] = pc.fill_null(self.sequence_numbers, 0)
         columns["spec_id"] = pa.repeat(pa.scalar(self.spec_id, pa.int32()), len(self.files))
         columns["stats"] = pa.StructArray.from_arrays([self.files.field(name) for name in stats], names=stats)

@@ -135,9 +135,9 @@ class Validation:
     def check_deletes(self, since: CommitsSince, removed: pa.Table, specs: Collection[int], places: Places) -> bool:
         """Raise `CommitConflict` if delete files that were added since apply to data files that the commit removes.
 
-        `removed` are these data files: the columns of `since.CHANGED`, `record_count` and `stats`; `specs` are the
-        partition specs of the files that replace them. Returns whether these must keep an old sequence number, so that
-        equality deletes since apply to them, too.
+        `removed` are these data files: the columns of `since.CHANGED`, `file_format`, `record_count` and `stats`;
+        `specs` are the partition specs of the files that replace them. Returns whether these must keep an old sequence
+        number, so that equality deletes since apply to them, too.
         """
         added = _not_deleting(since, since.all_deletes) if self.all_deleted else since.all_deletes
         deletes = _newest_vectors(_by(added, since, {_SAME_ROWS}))

@@ -17,7 +17,7 @@ from lakescan.common import types as t
 from lakescan.common.cache import Kind, table_size
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, understood
+from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, leaves, understood
 from lakescan.iceberg.manifests.batches import batch_key, read_batch
 from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
@@ -28,6 +28,7 @@ from lakescan.iceberg.scan.bucket import wanted_buckets
 from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.iceberg.scan.partition_bounds import (
     bounds_of_summaries,
+    stats_of_fields,
     stats_of_partitions,
     stats_of_summaries,
     tightened,
@@ -197,7 +198,9 @@ class ManifestScan:
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
         """Whether each manifest (a row of a manifest list, of this spec) may have matching rows, by its summaries."""
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
-        mask = might_match(self.predicate, stats_of_summaries(summaries, spec, self.columns), manifests.num_rows)
+        wanted = {leaf.bound_id for leaf in leaves(self.predicate)}
+        stats = stats_of_summaries(summaries, spec, self.columns) | stats_of_fields(summaries, spec, wanted)
+        mask = might_match(self.predicate, stats, manifests.num_rows)
         for wanted in wanted_buckets(conjuncts(understood(self.predicate)), spec, self.columns):
             mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, spec, wanted.place)))
         return mask

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.metadata_columns import partition_member_id
 from lakescan.iceberg.manifests.bounds import decode_values
 from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from lakescan.planning.column_stats import ColumnStats
@@ -45,6 +46,17 @@ def stats_of_summaries(
         stats = _flag_stats(summary, lower, upper, each, source)
         by_column[source.id] = tightened(by_column.get(source.id), stats)
     return by_column
+
+
+def stats_of_fields(summaries: pa.ListArray, spec: PartitionSpec, wanted: Collection[int]) -> dict[int, ColumnStats]:
+    """Statistics of partition fields themselves in each manifest, by their ids in the `_partition` column."""
+    by_field: dict[int, ColumnStats] = {}
+    for position, each in enumerate(spec.fields):
+        member = t.Field(partition_member_id(each.id), each.name, each.type)
+        if member.id in wanted and each.transform.name != "void":
+            summary = _nth(summaries, position, len(spec.fields))
+            by_field[member.id] = _flag_stats(summary, *bounds_of_summaries(summaries, spec, position), each, member)
+    return by_field
 
 
 def _bounded(spec: PartitionSpec, sources: Mapping[int, t.Field]) -> Iterator[tuple[int, PartitionField, t.Field]]:
