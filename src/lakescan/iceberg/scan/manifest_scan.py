@@ -198,8 +198,8 @@ class ManifestScan:
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
         """Whether each manifest (a row of a manifest list, of this spec) may have matching rows, by its summaries."""
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
-        wanted = {leaf.bound_id for leaf in leaves(self.predicate)}
-        stats = stats_of_summaries(summaries, spec, self.columns) | stats_of_fields(summaries, spec, wanted)
+        ids = {leaf.bound_id for leaf in leaves(self.predicate)}
+        stats = stats_of_summaries(summaries, spec, self.columns) | stats_of_fields(summaries, spec, ids)
         mask = might_match(self.predicate, stats, manifests.num_rows)
         for wanted in wanted_buckets(conjuncts(understood(self.predicate)), spec, self.columns):
             mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, spec, wanted.place)))
