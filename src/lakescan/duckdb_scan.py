@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lakescan.common.arrays import without_inner_offsets
+from lakescan.common.distinct_names import check_distinct
 from lakescan.in_process import batches
 from lakescan.reading.context import query_batch_size
 from lakescan.scan_spec import ScanSpec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 def lazy_relation(spec: ScanSpec, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
     """The rows of a scan as a relation; the state that the table has now is read each time that it is queried."""
+    check_distinct(spec.output.arrow(), spec.table.location)
     return connection.from_arrow(_ScannedTable(spec))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
 from lakescan.common.arrow_html import as_shown
+from lakescan.common.distinct_names import check_distinct
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
@@ -435,6 +436,8 @@ class Scan:
 
         Raises:
             MissingDependency: DuckDB is not installed.
+            UnsupportedFeature: Columns, or members of a struct, have names that differ only in case: DuckDB takes them
+                for one.
 
         Example:
             >>> orders = scan.to_duckdb(lazy=True)
@@ -443,7 +446,9 @@ class Scan:
         module = _require("duckdb", lambda: __import__("duckdb"))
         connection = connection or module.default_connection()
         if not lazy:
-            return connection.from_arrow(self.to_arrow())
+            rows = self.to_arrow()
+            check_distinct(rows.schema, self.spec.table.location)
+            return connection.from_arrow(rows)
         from lakescan.duckdb_scan import lazy_relation  # pyarrow's data sets take long to import
 
         return lazy_relation(self.spec, connection)

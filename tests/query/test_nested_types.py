@@ -31,6 +31,7 @@ QUERIES: list[tuple[str, str, Any]] = [
     ("CAST(array(1.5, NULL, 2.7) AS ARRAY<INT>)", "list<element: int32>", [1, None, 2]),
     ("CAST(map('a', '1') AS MAP<STRING, INT>)", "map<string, int32>", [("a", 1)]),
     ("CAST(map(1, 2) AS MAP<BIGINT, STRING>)", "map<int64, string>", [(1, "2")]),
+    ("CAST(struct(1, 2) AS STRUCT<a: INT, A: INT>)", "struct<a: int32, A: int32>", {"a": 1, "A": 2}),
     ("CAST(struct(1 AS a) AS STRUCT<A: INT>)", "struct<A: int32>", {"A": 1}),
     ("coalesce(CAST(NULL AS STRUCT<a: INT>), struct(5 AS A))", "struct<a: int32>", {"a": 5}),
     ("if(false, struct(1 AS a), struct(2 AS A))", "struct<a: int32>", {"a": 2}),
@@ -42,7 +43,7 @@ REFUSED = [
     "CAST(map(1L, 2) AS MAP<INT, STRING>)",  # two keys may become one
     "CAST(named_struct('a', 1) AS STRUCT<x: STRING, y: INT>)",
     "CAST(array(1) AS STRUCT<x: INT>)",
-    "CAST(NULL AS STRUCT<a: INT, A: INT>)",
+    "CAST(NULL AS STRUCT<a: INT, a: INT>)",
     "array(named_struct('a', 1), named_struct('b', 2))",
     "array() = array(1)",
     "try_cast(array('1', 'x') AS ARRAY<INT>)",

@@ -185,7 +185,26 @@ def _qualifiers(target: TableName) -> set[tuple[str, ...]]:
     return {each[n:] for each in names for n in range(len(each))}
 
 
-def with_plain_columns(statement: DmlStatement, columns: Collection[str]) -> DmlStatement:
+def named_alike(name: str, names: Sequence[str], *, case_sensitive: bool) -> list[str]:
+    """Return the names that a name of a statement may mean: the same one, else those that differ in case.
+
+    Args:
+        name: The name in the statement.
+        names: Names of columns, or of the members of a struct.
+        case_sensitive: Whether names that differ in case are others (`spark.sql.caseSensitive`).
+
+    Example:
+        >>> named_alike("ID", ["id", "price"], case_sensitive=False)
+        ['id']
+    """
+    if name in names:
+        return [name]
+    return [] if case_sensitive else [each for each in names if each.lower() == name.lower()]
+
+
+def with_plain_columns(
+    statement: DmlStatement, columns: Sequence[str], *, case_sensitive: bool = False
+) -> DmlStatement:
     """The statement with names of columns to set that begin with a column; see `column_of`.
 
     Raises:
@@ -193,27 +212,31 @@ def with_plain_columns(statement: DmlStatement, columns: Collection[str]) -> Dml
     """
     match statement:
         case Update(target=target, assignments=assignments):
-            return replace(statement, assignments=_plain(assignments, target, columns))
+            return replace(statement, assignments=_plain(assignments, target, columns, case_sensitive))
         case Merge(target=target, clauses=clauses):
-            return replace(statement, clauses=tuple(_plain_clause(each, target, columns) for each in clauses))
+            plain = tuple(_plain_clause(each, target, columns, case_sensitive) for each in clauses)
+            return replace(statement, clauses=plain)
         case Delete() | Insert():
             return statement
 
 
-def _plain_clause(clause: Clause, target: TableName, columns: Collection[str]) -> Clause:
+def _plain_clause(clause: Clause, target: TableName, columns: Sequence[str], case_sensitive: bool) -> Clause:
     if not clause.assignments:
         return clause
-    return replace(clause, assignments=_plain(clause.assignments, target, columns))
+    return replace(clause, assignments=_plain(clause.assignments, target, columns, case_sensitive))
 
 
-def _plain(assignments: tuple[Assignment, ...], target: TableName, columns: Collection[str]) -> tuple[Assignment, ...]:
+def _plain(
+    assignments: tuple[Assignment, ...], target: TableName, columns: Sequence[str], case_sensitive: bool
+) -> tuple[Assignment, ...]:
     found: list[Assignment] = []
     names: set[tuple[str, ...]] = set()
     for each in assignments:
         column = column_of(each.column, target, columns)
-        lower = tuple(part.lower() for part in column)
-        if lower in names:
+        same = named_alike(column[0], columns, case_sensitive=case_sensitive)
+        key = (same[0] if len(same) == 1 else column[0], *column[1:])
+        if key in names:
             raise InvalidStatement(f"the column {'.'.join(column)} is set twice")
-        names.add(lower)
+        names.add(key)
         found.append(replace(each, column=column))
     return tuple(found)

@@ -9,7 +9,7 @@ from lakescan.grammar.words import Words
 
 
 def assigned(words: Words, stop: Callable[[int], bool]) -> tuple[Assignment, ...]:
-    """Read `column = value, ...` up to a word that stops; raises `InvalidStatement` for a column that occurs twice."""
+    """Read `column = value, ...` up to a word that stops; raises `InvalidStatement` for a name that occurs twice."""
     end = words.find(stop)
     found: list[Assignment] = []
     for first, behind in words.listed(words.at, end):
@@ -19,12 +19,8 @@ def assigned(words: Words, stop: Callable[[int], bool]) -> tuple[Assignment, ...
         column = words.names("a column")
         if not (words.takes("=") or words.takes("==")):
             raise words.expected("=")
-        if any(_same(column, each.column) for each in found):
+        if any(column == each.column for each in found):
             raise words.error(f"the column {'.'.join(column)} is assigned twice", first, words.at - 2)
         found.append(Assignment(column, words.expression(words.at, behind, "the value")))
     words.at = end
     return tuple(found)
-
-
-def _same(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return [part.lower() for part in one] == [part.lower() for part in other]

@@ -53,7 +53,8 @@ class Change:
     """One statement, on its way from the target to the commit. Engines run its query, and give its rows to a sink.
 
     `given` is the filter of a DELETE or UPDATE whose condition is none in SQL; `pinned` is the target as the statement
-    reads it by its name, without columns that it adds.
+    reads it by its name, without columns that it adds. `case_sensitive`: whether names of columns to set must have the
+    same case.
 
     Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
     """
@@ -67,13 +68,15 @@ class Change:
         given: Predicate | None = None,
         started: float | None = None,
         pinned: ScanSpec | None = None,
+        case_sensitive: bool = False,
     ) -> None:
         target.check_removable()
         self.started: float = time.perf_counter() if started is None else started
         self._source_columns = source_columns
         self.given = given
+        self._case_sensitive = case_sensitive
         self.pinned: ScanSpec = target.scan if pinned is None else pinned
-        plain = with_plain_columns(statement, target.writes.schema.names)
+        plain = with_plain_columns(statement, target.writes.schema.names, case_sensitive=case_sensitive)
         assert not isinstance(plain, Insert)
         check_parts(plain)
         names = target.writes.schema.names
@@ -119,6 +122,7 @@ class Change:
             self._source_columns,
             identities=frozenset(writes.rules.identities),
             mark=self.write_id,
+            case_sensitive=self._case_sensitive,
         )
 
     @property
@@ -148,7 +152,14 @@ class Change:
             takes_all = any(clause.assignments is None for clause in statement.clauses)
             taken = pa.schema([each for each in source if takes_all or each.name.lower() in set_columns])
             target = with_new_columns(target, taken)
-        return Change(target, statement, source.names, started=self.started, pinned=self.pinned)
+        return Change(
+            target,
+            statement,
+            source.names,
+            started=self.started,
+            pinned=self.pinned,
+            case_sensitive=self._case_sensitive,
+        )
 
     @property
     def scan(self) -> ScanSpec:

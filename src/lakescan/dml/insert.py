@@ -13,7 +13,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import parse_reference, quoted, split_list
-from lakescan.dml.assignment import assigned
+from lakescan.dml.assignment import assigned, named_alike
 from lakescan.dml.defaults import with_defaults, with_values
 from lakescan.dml.statements import Insert
 from lakescan.dml.target import ChangedTable, changed_table
@@ -27,6 +27,7 @@ from lakescan.transaction.base import Target
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import ArrowRows, Rows
+from lakescan.write.conform import places_of
 
 Columns = Sequence[tuple[str, t.Type]]
 
@@ -43,27 +44,27 @@ class Output:
 class Insertion:
     """An INSERT into an open table. Raises what is wrong with it as far as the table's columns say so.
 
-    `values` are those of the statement's parameters.
+    `values` are those of the statement's parameters. `case_sensitive`: whether listed columns must have the same case.
     """
 
     statement: Insert
     target: Target
     options: WriteOptions
     values: Mapping[str, Any]
+    case_sensitive: bool = False
 
     @property
     def _fields(self) -> Sequence[t.Field]:
         return self.target.writes.schema.fields
 
     def _column(self, name: str) -> t.Field:
-        """The column of a name, in any case unless the table tells columns apart by it."""
-        same = [each for each in self._fields if each.name.lower() == name.lower()]
-        exact = [each for each in same if each.name == name]
-        if len(exact or same) != 1:
-            what = f"the table {self.target.name} has no column {name!r}" if not same else f"{name!r} is ambiguous"
-            names = [each.name for each in self._fields]
+        """The column of a name, in any case unless the table, or the session, tells columns apart by it."""
+        names = [each.name for each in self._fields]
+        found = named_alike(name, names, case_sensitive=self.case_sensitive)
+        if len(found) != 1:
+            what = f"the table {self.target.name} has no column {name!r}" if not found else f"{name!r} is ambiguous"
             raise NoSuchColumn(f"{what}.{nearest(name, names)} Columns: {', '.join(names)}")
-        return (exact or same)[0]
+        return next(each for each in self._fields if each.name == found[0])
 
     @cached_property
     def partition(self) -> dict[str, str]:
@@ -92,6 +93,9 @@ class Insertion:
         if self.statement.columns is None:
             return [each for each in self._fields if each.name not in self.partition]
         found = [self._column(name) for name in self.statement.columns]
+        names = [each.name for each in found]
+        if twice := [name for n, name in enumerate(names) if name in names[:n]]:
+            raise InvalidStatement(f"the column {twice[0]!r} is listed twice")
         if both := [each.name for each in found if each.name in self.partition]:
             raise InvalidStatement(f"the column {both[0]!r} is listed, and has a value in PARTITION")
         return found
@@ -143,10 +147,15 @@ class Insertion:
         evolves = self.statement.with_schema_evolution
         names = [name for name, _ in found]
         if self.listed is None:
-            known = {each.name.lower() for each in self._fields}
+            known = [each.name for each in self._fields]
             if both := [name for name in names if name.lower() in {each.lower() for each in self.partition}]:
                 raise InvalidStatement(f"the query has the column {both[0]!r}, which has a value in PARTITION")
-            return [self._column(each) if not evolves or each.lower() in known else None for each in names]
+            return [
+                self._column(each)
+                if not evolves or named_alike(each, known, case_sensitive=self.case_sensitive)
+                else None
+                for each in names
+            ]
         is_whole = self.statement.columns is None
         if len(found) < len(self.listed) or (len(found) > len(self.listed) and not (evolves and is_whole)):
             wanted = ", ".join(each.name for each in self.listed)
@@ -203,6 +212,7 @@ def inserted(
     run: Callable[[Insertion], WriteResult],
     *,
     dynamic: bool = False,
+    case_sensitive: bool = False,
 ) -> WriteResult:
     """Run an INSERT by an engine.
 
@@ -212,13 +222,16 @@ def inserted(
         values: The values of its parameters, by name.
         run: Runs it.
         dynamic: Whether an overwrite replaces the partitions of its rows, where not all of them have values.
+        case_sensitive: Whether listed columns must have the same case as the table's.
     """
     count = len(_fields_of(found.table.partitioning))
     given = [value for _, value in statement.partition if value is not None]
     is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
     more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
     options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {})}
-    return found.run(options, lambda target, checked: run(Insertion(statement, target, checked, values)))
+    return found.run(
+        options, lambda target, checked: run(Insertion(statement, target, checked, values, case_sensitive))
+    )
 
 
 def insert(
@@ -253,18 +266,17 @@ def _check_members(path: str, found: t.Type, kind: t.Type) -> None:
     """
     match found, kind:
         case t.Struct(), t.Struct():
-            places = {each.name.lower(): n for n, each in enumerate(kind.fields)}
-            order = [places[each.name.lower()] for each in found.fields if each.name.lower() in places]
+            places = places_of(found.fields, kind.fields)
+            order = [place for place in places if place is not None]
             if order != sorted(order):
                 theirs, ours = (", ".join(each.name for each in of.fields) for of in (found, kind))
                 raise SchemaMismatch(
                     f"column {path!r} has the members {ours}, and its value {theirs}. INSERT matches by place: give "
                     "them in the column's order, or match them by name, INSERT INTO table BY NAME"
                 )
-            by_name = {each.name.lower(): each.type for each in kind.fields}
-            for each in found.fields:
-                if (inner := by_name.get(each.name.lower())) is not None:
-                    _check_members(f"{path}.{each.name}", each.type, inner)
+            for each, place in zip(found.fields, places, strict=True):
+                if place is not None:
+                    _check_members(f"{path}.{each.name}", each.type, kind.fields[place].type)
         case t.ListOf(), t.ListOf():
             _check_members(f"{path}.element", found.element.type, kind.element.type)
         case t.MapOf(), t.MapOf():

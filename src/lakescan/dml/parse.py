@@ -224,7 +224,7 @@ def _columns(words: Words) -> tuple[str, ...] | None:
             if words.words[words.at].token_type.name == "DOT":
                 raise words.error("INSERT takes whole columns, not members of structs", first, end - 1)
             raise words.expected(",", ")")
-        if any(name.lower() == each.lower() for each in found):
+        if name in found:
             raise words.error(f"the column {name} is listed twice", first)
         found.append(name)
     words.at = behind

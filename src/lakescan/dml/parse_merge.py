@@ -209,7 +209,7 @@ def _inserted(words: Words) -> tuple[Assignment, ...] | None:
         columns.append(words.names("a column"))
         if words.at < behind:
             raise words.expected(",", ")")
-        if [each for each in columns if tuple(map(str.lower, each)) == tuple(map(str.lower, columns[-1]))][1:]:
+        if columns[-1] in columns[:-1]:
             raise words.error(f"the column {'.'.join(columns[-1])} is listed twice", first, behind - 1)
     words.at = words.behind(columns_at)
     words.needs("VALUES")

@@ -16,6 +16,7 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
 from lakescan.common.references import quoted
 from lakescan.common.schema import Schema
+from lakescan.dml.assignment import named_alike
 from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.grammar.literals import text_literal
@@ -73,6 +74,7 @@ class Selecting:
     - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
     - `source_columns`: the columns of a MERGE's source, for `*`.
     - `mark`: what no column of target and source has in its name; columns of the query are named by it.
+    - `case_sensitive`: whether names of columns and members to set must have the same case.
     - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
     """
 
@@ -85,6 +87,7 @@ class Selecting:
     streams_source: bool = False
     identities: Collection[str] = ()
     mark: str = ""
+    case_sensitive: bool = False
 
     def _own(self, name: object) -> str:
         """The name of a column of the query, in backquotes."""
@@ -241,11 +244,9 @@ class Selecting:
             raise SchemaMismatch(f"the identity column {column.name!r} is not updated: list the other columns to set")
 
     def _all_values(self, action: Action) -> list[tuple[t.Field, _Text | None]]:
-        given = {name.lower(): name for name in self.source_columns}
+        given = {each.name: self._of_source(each.name) for each in self.schema.fields}
         missing = [
-            each.name
-            for each in self.schema.fields
-            if each.name.lower() not in given and each.name not in (*self.generated, *self.identities)
+            name for name, found in given.items() if found is None and name not in (*self.generated, *self.identities)
         ]
         assert isinstance(self.statement, Merge)
         if missing and not self.statement.with_schema_evolution:
@@ -255,7 +256,7 @@ class Selecting:
             )
         found: list[tuple[t.Field, _Text | None]] = []
         for column in self.schema.fields:
-            name = given.get(column.name.lower())
+            name = given[column.name]
             if name is not None:
                 found.append((column, partial(_whole, f"{self._source}.{quoted(name)}", column)))
             elif action == Action.UPDATE and column.name not in self.generated:
@@ -264,29 +265,34 @@ class Selecting:
 
     def _column(self, each: Assignment) -> t.Field:
         name = each.column[0]
-        found = [column for column in self.schema.fields if column.name.lower() == name.lower()]
-        exact = [column for column in found if column.name == name]
+        found = named_alike(name, self.schema.names, case_sensitive=self.case_sensitive)
         if not found:
             raise NoSuchColumn(
                 f"the table has no column {'.'.join(each.column)!r} to set.{nearest(name, self.schema.names)} Columns: "
                 f"{', '.join(self.schema.names)}"
             )
-        if len(found) > 1 and len(exact) != 1:
-            raise InvalidStatement(f"{name!r} may be any of the columns {', '.join(each.name for each in found)}")
-        return (exact or found)[0]
+        if len(found) > 1:
+            raise InvalidStatement(f"{name!r} may be any of the columns {', '.join(found)}")
+        return next(column for column in self.schema.fields if column.name == found[0])
+
+    def _of_source(self, name: str) -> str | None:
+        """The source's column of a column of the target, for `*`; None if it has none."""
+        found = named_alike(name, self.source_columns, case_sensitive=self.case_sensitive)
+        if len(found) > 1:
+            raise InvalidStatement(f"the source has several columns for {name!r}: {', '.join(found)}. List the columns")
+        return found[0] if found else None
 
     def _assigned(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
         """The value of a column of which the whole, or members, are set."""
-        if len({tuple(map(str.lower, path)) for path, _ in parts}) < len(parts) or (
-            len(parts) > 1 and any(not path for path, _ in parts)
-        ):
+        if len({path for path, _ in parts}) < len(parts) or (len(parts) > 1 and any(not path for path, _ in parts)):
             raise InvalidStatement(f"the column {column.name!r} is set twice")
         path, value = parts[0]
         if not path:
             return None if _is_default(value) else partial(_whole, in_parentheses(value), column)
+        member = partial(_member, case_sensitive=self.case_sensitive)
         if any(_is_default(value) for _, value in parts):
             raise InvalidStatement(f"DEFAULT is the value of a column, and no member of {column.name!r} has one")
-        return partial(_with_members, f"{self._target}.{quoted(column.name)}", column, parts, ())
+        return partial(_with_members, f"{self._target}.{quoted(column.name)}", column, parts, (), member)
 
     def _unassigned(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
         """The places of the values that an update keeps."""
@@ -321,19 +327,18 @@ def _with_members(
     column: t.Field,
     parts: Sequence[tuple[tuple[str, ...], Sql]],
     within: tuple[str, ...],
+    member: Callable[[t.Field, str], str],
     cast: _CastIn | None,
 ) -> str:
-    """A struct with some members set; `within` leads to it from its column."""
+    """A struct with some members set; `within` leads to it from its column, and `member` finds those by name."""
     if not isinstance(column.type, t.Struct):
         raise SchemaMismatch(f"the column {column.name!r} is no struct: it has no member {parts[0][0][0]!r} to set")
-    known = {each.name.lower() for each in column.type.fields}
-    for path, _ in parts:
-        if path[0].lower() not in known:
-            names = [each.name for each in column.type.fields]
-            raise NoSuchColumn(f"{column.name!r} has no member {path[0]!r}.{nearest(path[0], names)}")
+    by_member: dict[str, list[tuple[tuple[str, ...], Sql]]] = {}
+    for path, given in parts:
+        by_member.setdefault(member(column, path[0]), []).append((path[1:], given))
     members = []
     for each in column.type.fields:
-        mine = [(path[1:], value) for path, value in parts if path[0].lower() == each.name.lower()]
+        mine = by_member.get(each.name, [])
         place = f"{own}.{quoted(each.name)}"
         if not mine:
             value = place
@@ -343,9 +348,20 @@ def _with_members(
             value = in_parentheses(mine[0][1])
             value = value if cast is None else cast((*within, each.name), value, each)
         else:
-            value = _with_members(place, each, mine, (*within, each.name), cast)
+            value = _with_members(place, each, mine, (*within, each.name), member, cast)
         members.append(f"{text_literal(each.name)}, {value}")
     return f"named_struct({', '.join(members)})"
+
+
+def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
+    """The name of the member that a statement sets."""
+    names = [each.name for each in t.children(column.type)]
+    found = named_alike(name, names, case_sensitive=case_sensitive)
+    if not found:
+        raise NoSuchColumn(f"{column.name!r} has no member {name!r}.{nearest(name, names)}")
+    if len(found) > 1:
+        raise InvalidStatement(f"{name!r} may be any of the members {', '.join(found)} of {column.name!r}")
+    return found[0]
 
 
 def in_parentheses(value: Sql) -> str:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lakescan.changes import Changes
 from lakescan.common.arrays import table_without_inner_offsets
 from lakescan.common.arrow_html import arrow_as_html, as_shown
+from lakescan.common.distinct_names import as_distinct, renamed, renamed_table, with_own_names
 from lakescan.common.html import preformatted, section
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
@@ -251,7 +252,8 @@ class _Stream:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from map(self._check, self._make())
+            for batch in self._make():
+                yield renamed(self._check(batch), self._schema)
         except Exception as error:
             self.error = error
             raise
@@ -345,7 +347,7 @@ class _Run:
                 self.connection.register(name, self._registered(value, shown[name]))
         for name, frame in frames.items():
             try:
-                rows = table_without_inner_offsets(as_microseconds(frame, name))
+                rows = renamed_table(table_without_inner_offsets(as_microseconds(frame, name)))
                 self.connection.register(name, checked(rows, self._check))
             except duckdb.Error as error:
                 raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
@@ -353,7 +355,7 @@ class _Run:
 
     def _registered(self, value: Any, shown: str) -> Any:
         if not isinstance(value, ScanSpec | Changes):
-            return as_table(value)
+            return renamed_table(as_table(value))
         if isinstance(value, Changes):
             return self._stream(value.schema, value.to_batches, shown)
         return self._stream(Scan(value).schema, lambda: batches(value, query_batch_size(value.output)), shown)
@@ -369,7 +371,7 @@ class _Run:
             def check(batch: pa.RecordBatch) -> pa.RecordBatch:
                 return self._check(convert(batch))
 
-        stream = _Stream(schema, batches, check)
+        stream = _Stream(as_distinct(schema), batches, check)
         self._streams.append(stream)
         return stream
 
@@ -427,7 +429,10 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [fitted(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    columns = [
+        fitted(with_own_names(column, field.type), field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common import types as t
+from lakescan.common.distinct_names import distinct
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.instants import plain_value
@@ -175,9 +176,8 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
         ]
     if any(each is None for each in found):
         return None
-    return tuple(
-        f"{each} AS {quoted_name(field.name)}" for each, field in zip(found, context.output.fields, strict=True)
-    )
+    names = distinct(context.output.names)
+    return tuple(f"{each} AS {quoted_name(name)}" for each, name in zip(found, names, strict=True))
 
 
 def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:

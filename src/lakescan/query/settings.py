@@ -16,11 +16,13 @@ class Settings:
     - `reads_as_default`: whether quotes and literals mean what they mean in a session without settings of its own. If
       not, nothing is pushed into scans.
     - `staging`: which branch of audited tables is read.
+    - `case_sensitive`: whether names that differ in case are others (`spark.sql.caseSensitive`).
     - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
     """
 
     zone: tzinfo = UTC
     zone_name: str = "UTC"
     is_ansi: bool = True
+    case_sensitive: bool = False
     reads_as_default: bool = True
     staging: Staging = NOT_STAGED

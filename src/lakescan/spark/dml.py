@@ -40,9 +40,9 @@ from lakescan.spark.audit import staging
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.names import current_namespace
-from lakescan.spark.session import conf, parallelism
+from lakescan.spark.session import parallelism
 from lakescan.spark.source_keys import SourceKeys
-from lakescan.spark.statements import frame_of_others, query_frame, query_schema
+from lakescan.spark.statements import frame_of_others, query_frame, query_schema, session_settings
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import in_arrow, is_spark, own_errors, task_number, use_this_python
 from lakescan.transaction.base import Target
@@ -76,8 +76,10 @@ def change(
     if target.has_committed():
         return ChangeResult()
     use_this_python(spark)
-    one = Change(target, statement)
-    if isinstance(statement, Delete) and not arguments and (result := _delete_by_filter(spark, one)) is not None:
+    settings = session_settings(spark)
+    one = Change(target, statement, case_sensitive=settings.case_sensitive)
+    has_quick = isinstance(statement, Delete) and not arguments and not settings.case_sensitive
+    if has_quick and (result := _delete_by_filter(spark, one)) is not None:
         return result
     if isinstance(statement, Merge) and one.needs_source:
         source = query_schema(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
@@ -94,8 +96,7 @@ def change(
         with in_own_words(one.statement, found.text, target.writes.schema.names):
             columns = query_schema(spark, found.text, arguments, given)
         types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
-        ansi = conf(spark, "spark.sql.ansi.enabled") == "true"
-        found = selecting.query(assigned_within(types, ansi=ansi))
+        found = selecting.query(assigned_within(types, ansi=settings.is_ansi))
     rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
     with in_own_words(one.statement, found.text, target.writes.schema.names):
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})

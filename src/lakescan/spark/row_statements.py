@@ -56,7 +56,8 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         found = replace(target, session=staging(spark))
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
-        written = inserted(statement, found, values, run, dynamic=is_dynamic)
+        sensitive = session_settings(spark).case_sensitive
+        written = inserted(statement, found, values, run, dynamic=is_dynamic, case_sensitive=sensitive)
         return _one_row(spark, {"num_affected_rows": written.rows, "num_inserted_rows": written.rows})
     return _counted(spark, statement, run_dml(spark, statement, values, frames, text))
 

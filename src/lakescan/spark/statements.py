@@ -239,6 +239,7 @@ def session_settings(spark: SparkSession) -> Settings:
         _zone(name),
         name,
         is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
+        case_sensitive=_is_set(spark, "spark.sql.caseSensitive", "false"),
         reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
         staging=staging(spark),
     )

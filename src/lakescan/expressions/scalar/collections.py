@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.typed import Typed, common_type, converted, quoted, unsupported
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY)
@@ -14,8 +15,6 @@ def check_inside(kind: t.Type) -> None:
     Times are among these: their years are checked in columns only.
     """
     inner = [each.type for each in t.children(kind)]
-    if isinstance(kind, t.Struct) and len({each.name.lower() for each in kind.fields}) < len(inner):
-        raise unsupported("a struct with members whose names differ only in case")
     if not inner and not (kind in _PLAIN or (isinstance(kind, t.Decimal) and kind.scale >= 0)):
         raise unsupported(f"a value of type {kind} inside a list, map or struct")
     for each in inner:
@@ -80,10 +79,17 @@ def _value(of: Typed, key: Typed, kind: t.MapOf) -> Typed:
 def member(of: Typed, name: str) -> Typed:
     """Return `of.name`, a member of a struct; case is ignored if no name is the same."""
     fields = of.type.fields if isinstance(of.type, t.Struct) else ()
-    found = [each for each in fields if each.name == name] or [f for f in fields if f.name.lower() == name.lower()]
+    found = [n for n, each in enumerate(fields) if each.name == name]
+    found = found or [n for n, each in enumerate(fields) if each.name.lower() == name.lower()]
     if len(found) != 1:
         raise unsupported(f"the member {name!r} of {of.type}")
-    return Typed(f"struct_extract({of.sql}, {quoted(found[0].name)})", found[0].type, of.raises)
+    return member_at(of, found[0])
+
+
+def member_at(of: Typed, place: int) -> Typed:
+    """Return the member of a struct at a place, from 0."""
+    name = member_names(of.type)[place]
+    return Typed(f"struct_extract({of.sql}, {quoted(name)})", t.children(of.type)[place].type, of.raises)
 
 
 def size(of: Typed) -> Typed:

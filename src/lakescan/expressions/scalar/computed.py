@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import without_inner_offsets
+from lakescan.common.distinct_names import renamed_table, with_own_names
 from lakescan.common.untyped_nulls import fitted
 from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
@@ -37,7 +38,7 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
     arrays = [without_inner_offsets(_plain(each)) for each in columns]
     names = [f"c{place}" for place in range(len(arrays))]
     # A column of its own, so that constants have as many values as there are rows.
-    table = pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names])
+    table = renamed_table(pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names]))
     duckdb, connection = _library(), _connection()
     try:
         result = connection.from_arrow(table).project(f"{sql} AS value").to_arrow_table()
@@ -45,7 +46,7 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
         raise FailedEvaluation(str(error)) from error
     values = result["value"].combine_chunks()
     assert len(values) == rows
-    return _typed(values, kind)
+    return _typed(with_own_names(values, kind), kind)
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lakescan.common import types as t
 from lakescan.expressions.scalar.collections import check_inside, list_of
 from lakescan.expressions.scalar.conditions import unified
+from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.typed import Typed, quoted, unsupported
 
 
@@ -54,11 +55,13 @@ def named_struct(*args: Typed) -> Typed:
 
 def struct(members: Sequence[tuple[str, Typed]]) -> Typed:
     """Return a struct of members with these names."""
-    if not members or len({name.lower() for name, _ in members}) < len(members):
+    if not members or len({name for name, _ in members}) < len(members):
         raise unsupported("a struct without members, or with two of one name")
-    packed = ", ".join(f"{quoted(name)}: {value.sql}" for name, value in members)
-    fields = tuple(t.Field(0, name, value.type) for name, value in members)
-    return Typed(f"{{{packed}}}", t.Struct(fields), any(value.raises for _, value in members))
+    kind = t.Struct(tuple(t.Field(0, name, value.type) for name, value in members))
+    packed = ", ".join(
+        f"{quoted(name)}: {value.sql}" for name, (_, value) in zip(member_names(kind), members, strict=True)
+    )
+    return Typed(f"{{{packed}}}", kind, any(value.raises for _, value in members))
 
 
 def sorted_list(of: Typed, ascending: Typed | None = None) -> Typed:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lakescan.common import types as t
+from lakescan.common.distinct_names import distinct
 
 Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # SQL and its type, and the wanted type: SQL; may it fail?
 
@@ -80,9 +81,10 @@ def converted(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str
         entries = f"list_transform(map_entries({sql}), lambda {name}: {{'key': {key}, 'value': {value}}})"
         return f"CASE WHEN ({sql}) IS NOT NULL THEN map_from_entries({entries}) END", fails
     members, any_fails = [], False
-    for one, other in zip(t.children(source), t.children(wanted), strict=True):
-        inner, fails = converted(f"struct_extract({sql}, {_text(one.name)})", one.type, other.type, leaf)
-        members.append(f"{_text(other.name)}: {inner}")
+    names = zip(member_names(source), member_names(wanted), strict=True)
+    for (name, new), (one, other) in zip(names, zip(t.children(source), t.children(wanted), strict=True), strict=True):
+        inner, fails = converted(f"struct_extract({sql}, {_text(name)})", one.type, other.type, leaf)
+        members.append(f"{_text(new)}: {inner}")
         any_fails |= fails
     return f"CASE WHEN ({sql}) IS NOT NULL THEN {{{', '.join(members)}}} END", any_fails
 
@@ -100,6 +102,11 @@ def arrow(kind: t.Type) -> pa.DataType:
     return kind.arrow()
 
 
+def member_names(kind: t.Type) -> list[str]:
+    """Return the names that the members of a struct have in DuckDB, where names that differ only in case are one."""
+    return distinct([each.name for each in t.children(kind)])
+
+
 def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
     """Return a null of a type; `leaf` gives those of types without others inside."""
     if isinstance(kind, t.ListOf):
@@ -108,7 +115,10 @@ def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
         key, value = null(kind.key.type, leaf), null(kind.value.type, leaf)
         return f"(CASE WHEN FALSE THEN map([{key}], [{value}]) END)"
     if isinstance(kind, t.Struct):
-        members = ", ".join(f"{_text(each.name)}: {null(each.type, leaf)}" for each in kind.fields)
+        members = ", ".join(
+            f"{_text(name)}: {null(each.type, leaf)}"
+            for name, each in zip(member_names(kind), kind.fields, strict=True)
+        )
         return f"(CASE WHEN FALSE THEN {{{members}}} END)"
     return leaf(kind)
 

@@ -274,7 +274,7 @@ def _nested_type(node: Any) -> t.Type:
     inner, name = node.expressions, node.this.name
     if name == "STRUCT" and inner and all(isinstance(each, exp.ColumnDef) and not each.constraints for each in inner):
         names = [each.name for each in inner]
-        if all(each.kind is not None for each in inner) and len({each.lower() for each in names}) == len(names):
+        if all(each.kind is not None for each in inner) and len(set(names)) == len(names):
             return t.Struct(tuple(t.Field(0, each.name, type_of(each.kind)) for each in inner))
     elif all(isinstance(each, exp.DataType) for each in inner):
         if name in ("ARRAY", "LIST") and len(inner) == 1:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.common.distinct_names import distinct
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.typed import (
     Typed,
@@ -62,6 +64,7 @@ class Queries:
     computes_times: bool = False
     _names: int = 0
     _with: dict[int, tuple[str, list[Output]]] = field(default_factory=dict)
+    _known: dict[str, list[Any]] = field(default_factory=dict)
 
     def new_name(self) -> str:
         """A name that the translation has nowhere else."""
@@ -70,8 +73,19 @@ class Queries:
 
     def inner(self, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
         """The SQL of a query in an expression, and its columns as those of q."""
-        sql, outputs = self.query(node, scope)
+        sql, outputs = self._inner(node, scope)
         return sql, [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
+
+    def _inner(self, node: Any, scope: Scope) -> tuple[str, list[Output]]:
+        """The query: the same SQL for the same text over the same columns, since keys of GROUP BY are found by it."""
+        if scope.aliases:
+            return self.query(node, scope)
+        of = (scope.columns, scope.outer, scope.as_grouped is None)
+        found = next((each for each in self._known.get(str(node), ()) if all(map(is_, each[:3], of))), None)
+        if found is None:
+            found = (*of, self.query(node, scope))
+            self._known.setdefault(str(node), []).append(found)
+        return found[3]
 
     def query(self, node: Any, outer: Scope | None, is_final: bool = False) -> tuple[str, list[Output]]:
         """The SQL of a query, and its columns: c0, c1, ... unless it `is_final`."""
@@ -234,7 +248,7 @@ class Queries:
             sql = f"{query} AS {name}"
         else:
             given = self.tables(node)
-            quoted = [quoted_name(column) for column, _ in given.columns]
+            quoted = list(map(quoted_name, distinct([column for column, _ in given.columns])))
             cells = [
                 (column, Typed(f"{name}.c{n}", kind, pad=given.pads.get(column, 0)))
                 for n, (column, kind) in enumerate(given.columns)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
-from lakescan.expressions.scalar.collections import check_inside
+from lakescan.expressions.scalar.collections import check_inside, member_at
 from lakescan.expressions.scalar.padding import padded
-from lakescan.expressions.scalar.typed import Typed, aligned, quoted, unsupported
+from lakescan.expressions.scalar.typed import Typed, aligned, unsupported
 from lakescan.query.dialect.scope import Column, Names, Scope
 from lakescan.query.dialect.values import Inner, Values
 from lakescan.query.occurrences import argument
@@ -98,8 +98,9 @@ def _join(left: Relation, join: Any, side: str, kind: str, queries: Queries, out
     columns = [*left.columns, *right.columns]
     condition = "TRUE"
     if join.args.get("on") is not None:
-        parts = conjunction(join.args["on"], Values(Scope(columns, outer), queries))
-        condition = parts
+        condition = _condition(
+            join.args["on"], left, right, kind if is_half else side, Values(Scope(columns, outer), queries)
+        )
     elif word == "INNER JOIN":
         return Relation(f"{left.sql} CROSS JOIN {_operand(right)}", columns)
     sql = f"{left.sql} {word} {_operand(right)} ON {condition}"
@@ -152,17 +153,45 @@ def _lateral_query(left: Relation, join: Any, side: str, queries: Queries, outer
     return Relation(f"{left.sql} {side or 'INNER'} JOIN LATERAL {right.sql} ON {condition}", columns)
 
 
-def conjunction(node: Any, values: Values) -> str:
+def _condition(node: Any, left: Relation, right: Relation, word: str, values: Values) -> str:
+    """The condition of ON."""
+    first, second = Scope(left.columns), Scope(right.columns)
+    reduced = {"LEFT": (second,), "ANTI": (second,), "RIGHT": (first,), "FULL": ()}.get(word, (first, second))
+
+    def is_filter(part: Any) -> bool:
+        """Whether Spark filters one side by a part of it, before it joins."""
+        return any(_reads_only(part, side) for side in reduced)
+
+    return conjunction(node, values, is_filter)
+
+
+def _reads_only(node: Any, scope: Scope) -> bool:
+    """Whether all columns of an expression, outside of queries in it, are of a scope."""
+    from sqlglot import exp
+
+    from lakescan.query.conditions import own_nodes
+
+    found = [node] if isinstance(node, exp.Column) else list(own_nodes(node, exp.Column))
+    try:
+        return all(scope.column(tuple(part.name for part in each.parts)) is not None for each in found)
+    except InvalidStatement:  # ambiguous
+        return False
+
+
+def conjunction(node: Any, values: Values, is_filter: Callable[[Any], bool] = lambda _: True) -> str:
     """The SQL of a condition of WHERE or ON: its parts apart, so that DuckDB sees those that join.
 
-    A part that may fail is evaluated only where the parts before it hold that have the same columns.
+    A part that may fail is evaluated only where the parts before it hold that have the same columns. `is_filter`: which
+    parts Spark evaluates as a filter, and not in a join.
     """
     from lakescan.query.conditions import columns_of, conjuncts
 
     sure: list[tuple[set[str], str]] = []
     texts = []
     for part in conjuncts(node):
+        values.not_in_is_opposite = not is_filter(part)
         value = values(part)
+        values.not_in_is_opposite = False
         if value.type not in (t.BOOLEAN, t.UNKNOWN):
             raise InvalidStatement(f"a condition must be true or false, not a {value.type}: {part.sql('spark')}")
         names = {each.sql("spark").lower() for each in columns_of(part)}
@@ -224,7 +253,7 @@ def _generated(name: str, of: Typed) -> tuple[str, list[tuple[str, t.Type]]]:
         if name == "inline":
             if not isinstance(element, t.Struct):
                 raise unsupported(f"the function inline() of {of.type}")
-            members = [f"struct_extract(e.v, {quoted(each.name)})" for each in element.fields]
+            members = [member_at(Typed("e.v", element), n).sql for n in range(len(element.fields))]
             listed = ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(members))
             inner = f"SELECT {listed} FROM (SELECT unnest({of.sql}) AS v) AS e"
             return inner, [(each.name, each.type) for each in element.fields]

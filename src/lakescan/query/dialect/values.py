@@ -9,9 +9,11 @@ from typing import Any, Protocol
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar import time_functions
+from lakescan.expressions.scalar.conditions import chain, inverse
 from lakescan.expressions.scalar.translate import Translator
-from lakescan.expressions.scalar.typed import Typed, aligned, unsupported
+from lakescan.expressions.scalar.typed import Typed, aligned, literal, unsupported
 from lakescan.grammar.text import underlined_at
+from lakescan.query.dialect import in_queries
 from lakescan.query.dialect.aggregates import AGGREGATES, Call, aggregate, percentile
 from lakescan.query.dialect.grouping import Groups
 from lakescan.query.dialect.scope import Names, Scope
@@ -44,6 +46,7 @@ class Values(Translator):
     """Translates the expressions of one SELECT.
 
     With `groups`, they are over the groups of an aggregation, of which `rows` translates the expressions over rows.
+    `not_in_is_opposite`: whether NOT IN of a query is true wherever IN is not; see `in_queries`.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Values(Translator):
         self._windows = windows or {}
         self._groups, self._rows = groups, rows
         self._translated: dict[int, tuple[Any, Typed]] = {}  # operands whose types had to be known first, by id
+        self.not_in_is_opposite = False
 
     def _resolved(self, path: Names) -> Typed:
         try:
@@ -97,7 +101,11 @@ class Values(Translator):
                 sql, _ = self._queries.inner(node.this, self.scope)
                 return Typed(f"EXISTS ({sql})", t.BOOLEAN, True)
             case exp.In() if node.args.get("query") is not None:
-                return self._in_query(node)
+                return self._in_query(node, False)
+            case exp.Not() | exp.And() | exp.Or() | exp.EQ() | exp.NEQ() | exp.In() if in_queries.decides(node):
+                return self._truth(node, False)
+            case exp.Case() if node.this is not None and in_queries.holds_in_query(node.this):
+                return self(_searched(node))
             case exp.Window():
                 return self._window(node)
             case exp.Add() | exp.Sub() if (moved := self._moved(node)) is not None:
@@ -136,23 +144,40 @@ class Values(Translator):
             raise InvalidStatement(f"a query as a value must have one column; this one has {len(columns)}")
         return Typed(f"({sql})", columns[0].type, True)
 
-    def _in_query(self, node: Any) -> Typed:
+    def _truth(self, node: Any, is_negated: bool) -> Typed:
+        """A truth value, or its opposite, with NOT as far down as Spark puts it."""
         from sqlglot import exp
 
-        subjects = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
-        if len(subjects) > 1 and isinstance(node.parent, exp.Not):
-            raise unsupported("NOT IN of several columns")
+        node = node.unnest()
+        if isinstance(node, exp.Not):
+            return self._truth(node.this, not is_negated)
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            return self._in_query(node, is_negated)
+        if in_queries.holds_in_query(node):
+            if isinstance(node, exp.And | exp.Or):
+                if in_queries.are_opposite(node):
+                    return literal(isinstance(node, exp.Or) != is_negated, t.BOOLEAN)
+                word = "AND" if isinstance(node, exp.And) != is_negated else "OR"
+                return chain(word, [self._truth(each, is_negated) for each in (node.left, node.right)])
+            if (compared := in_queries.compared_with_constant(node)) is not None:
+                return self._truth(compared[0], is_negated == compared[1])
+        return inverse(self(node)) if is_negated else self(node)
+
+    def _in_query(self, node: Any, is_negated: bool) -> Typed:
         sql, columns = self._queries.inner(node.args["query"], self.scope)
-        if len(columns) != len(subjects):
-            raise InvalidStatement(f"IN compares {len(subjects)} values with a query of {len(columns)} columns")
-        left, right = [], []
-        for subject, column in zip(subjects, columns, strict=True):
-            one, other = aligned(self(subject), replace(column, literal=None), "IN (SELECT ...)")
-            left.append(one.sql)
-            right.append(other.sql)
-        inner = f"SELECT {', '.join(right)} FROM ({sql}) AS q"
-        together = left[0] if len(left) == 1 else f"({', '.join(left)})"
-        return Typed(f"({together} IN ({inner}))", t.BOOLEAN, True)
+        subjects = in_queries.subjects_of(node, len(columns))
+        pairs = [
+            aligned(self(subject), replace(column, literal=None), "IN (SELECT ...)")
+            for subject, column in zip(subjects, columns, strict=True)
+        ]
+        return in_queries.test(
+            [one for one, _ in pairs],
+            [other for _, other in pairs],
+            sql,
+            is_negated=is_negated,
+            is_opposite=self.not_in_is_opposite,
+            may_be_null=in_queries.is_condition(node) or in_queries.is_null_constant(node.this),
+        )
 
     # Aggregates and windows
 
@@ -232,6 +257,23 @@ class Values(Translator):
         for operand, value in ((node.this, first), (node.expression, second)):
             self._translated[id(operand)] = (operand, value)
         return None
+
+
+def _searched(case: Any) -> Any:
+    """`CASE WHEN x = a THEN ...` for `CASE x WHEN a THEN ...`."""
+    from sqlglot import exp
+
+    ifs = [
+        exp.If(
+            this=exp.EQ(this=exp.Paren(this=case.this.copy()), expression=each.this.copy()),
+            true=each.args["true"].copy(),
+        )
+        for each in case.args["ifs"]
+    ]
+    default = case.args.get("default")
+    node = exp.Case(ifs=ifs, default=None if default is None else default.copy())
+    node.parent = case.parent
+    return node
 
 
 def _interval(node: Any) -> tuple[int, str]:

@@ -1,0 +1,118 @@
+"""Names that DuckDB tells apart: it compares names of columns and of members of structs without their letters' case.
+
+Rows are handed to DuckDB under these names, and SQL for DuckDB uses them. Results get their own names back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakescan.errors import UnsupportedFeature
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return the names, with a number added to each that differs from an earlier one only in case.
+
+    Example:
+        >>> distinct(["id", "b", "B"])
+        ['id', 'b', 'B_1']
+    """
+    taken = {name.lower() for name in names}
+    if len(taken) == len(names):
+        return list(names)
+    seen: set[str] = set()
+    result = []
+    for name in names:
+        number, found = 0, name
+        while found.lower() in seen or (number and found.lower() in taken):
+            number += 1
+            found = f"{name}_{number}"
+        seen.add(found.lower())
+        result.append(found)
+    return result
+
+
+def as_distinct(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with distinct names of columns and of members of structs at any depth."""
+    names = distinct(schema.names)
+    made = pa.schema([_renamed(each, name) for each, name in zip(schema, names, strict=True)], schema.metadata)
+    return schema if made.equals(schema) else made
+
+
+def _renamed(field: pa.Field, name: str) -> pa.Field:
+    return field.with_type(distinct_type(field.type)).with_name(name)
+
+
+def check_distinct(schema: pa.Schema, place: str) -> None:
+    """Raise `UnsupportedFeature` for the rows of a place whose names DuckDB would take for one."""
+    for had, named in zip(schema, as_distinct(schema), strict=True):
+        if had.name != named.name:
+            raise UnsupportedFeature(
+                f"the columns of {place} in DuckDB, where {had.name!r} and another differ only in case",
+                "Select one of them, or give it another name: scan.select(other='name').",
+            )
+        if had.type != named.type:
+            raise UnsupportedFeature(
+                f"the column {had.name!r} of {place} in DuckDB, whose struct has members that differ only in case",
+                "Select its members one by one, under other names: scan.select(other='struct.member').",
+            )
+
+
+def distinct_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type with distinct names of members of structs; lists and maps may be around them."""
+    if pa.types.is_struct(kind):
+        names = distinct([each.name for each in kind])
+        return pa.struct([_renamed(each, name) for each, name in zip(kind, names, strict=True)])
+    if pa.types.is_map(kind):
+        return pa.map_(distinct_type(kind.key_type), _renamed(kind.item_field, kind.item_field.name))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_renamed(kind.value_field, kind.value_field.name), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(_renamed(kind.value_field, kind.value_field.name))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_renamed(kind.value_field, kind.value_field.name))
+    return kind
+
+
+class _Retyped:
+    """An array or a batch with the names of another type, by Arrow's C interface: nothing is copied."""
+
+    def __init__(self, arrays: pa.RecordBatch | pa.Array, named: pa.Schema | pa.DataType) -> None:
+        self._arrays, self._named = arrays, named
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self._named.__arrow_c_schema__(), self._arrays.__arrow_c_array__()[1]
+
+
+def renamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch with the names of a schema, whose types are the same but for names of members."""
+    return batch if batch.schema.equals(schema) else pa.record_batch(_Retyped(batch, schema))
+
+
+def renamed_table(table: pa.Table) -> pa.Table:
+    """Return the table with distinct names."""
+    schema = as_distinct(table.schema)
+    if schema is table.schema:
+        return table
+    return pa.Table.from_batches([renamed(each, schema) for each in table.to_batches()], schema=schema)
+
+
+def with_own_names(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the values with the names of members of a type of the same shape; the types of values stay."""
+    named = _named(values.type, kind)
+    return values if named == values.type else pa.array(_Retyped(values, named))
+
+
+def _named(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type with the names of members of another."""
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
+        pairs = zip(found, wanted, strict=True)
+        return pa.struct([one.with_type(_named(one.type, other.type)).with_name(other.name) for one, other in pairs])
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        item = found.item_field.with_type(_named(found.item_type, wanted.item_type))
+        return pa.map_(_named(found.key_type, wanted.key_type), item)
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return pa.list_(found.value_field.with_type(_named(found.value_type, wanted.value_type)))
+    return found

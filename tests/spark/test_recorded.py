@@ -1,0 +1,24 @@
+"""What is recorded as Spark's answer is Spark's answer; see `tests/query/recorded`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.query.recorded import IN_QUERIES, in_order, recorded
+
+
+@pytest.fixture
+def in_query_views(spark: SparkSession) -> Iterator[None]:
+    for name, rows in IN_QUERIES.items():
+        spark.createDataFrame(rows).createOrReplaceTempView(name)
+    yield
+    for name in IN_QUERIES:
+        spark.catalog.dropTempView(name)
+
+
+def test_rows_of_in_queries(spark: SparkSession, in_query_views: None) -> None:
+    for text, expected in recorded("in_queries"):
+        assert in_order(spark.sql(text).collect()) == in_order(expected), text
