@@ -201,7 +201,73 @@ def test_settings_of_stores_are_never_printed(options: type[OptionSet]) -> None:
 )
 def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
     with pytest.raises(InvalidOption, match=f"does not apply to reads: .*{says}"):
-        ReadOptions.of({name: "x"})
+        ReadOptions.of({name: "true"}).check_format("iceberg")
+
+
+# What Delta's `DeltaOptions` takes, with a value; `None`: both sides obey it.
+OF_READS = {
+    "versionAsOf": "0",
+    "timestampAsOf": "2026-01-01",
+    "readChangeFeed": "true",
+    "readChangeData": "true",
+    "startingVersion": "latest",
+    "startingTimestamp": "2026-01-01",
+    "maxFilesPerTrigger": "1",
+    "maxBytesPerTrigger": "1g",
+    "ignoreDeletes": "true",
+    "ignoreChanges": "true",
+    "ignoreFileDeletion": "true",
+    "skipChangeCommits": "true",
+    "excludeRegex": "x",
+    "failOnDataLoss": "false",
+}
+OF_WRITES = {
+    "mergeSchema": "true",
+    "overwriteSchema": "true",
+    "replaceWhere": "id = 1",
+    "partitionOverwriteMode": "dynamic",
+    "dataChange": "false",
+    "optimizeWrite": "true",
+    "maxRecordsPerFile": "1",
+    "compression": "zstd",
+    "txnAppId": "a",
+    "txnVersion": "1",
+    "userMetadata": "why",
+    "queryName": "q",
+    "checkpointLocation": "/c",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [(WriteOptions, {name: value}) for name, value in OF_READS.items()]
+    + [(ReadOptions, {name: value}) for name, value in OF_WRITES.items()],
+    ids=str,
+)
+def test_delta_takes_the_options_of_reads_and_writes_for_both(options: type[OptionSet], given: dict[str, str]) -> None:
+    found = options.of(given)
+    found.check_format("delta")
+    assert replace(found, without_effect=()) == options()
+    assert options.of({}).merged(given).without_effect == options.of({}).with_arguments(given).without_effect
+    with pytest.raises((InvalidOption, lakescan.UnsupportedFeature), match=next(iter(given))):
+        found.check_format("iceberg")
+
+
+def test_a_value_of_an_option_without_effect_is_checked() -> None:
+    with pytest.raises(InvalidOption, match="option 'mergeSchema' has the invalid value 'perhaps'"):
+        ReadOptions.of({"mergeschema": "perhaps"})
+    with pytest.raises(InvalidOption, match="option 'versionAsOf' has the invalid value"):
+        WriteOptions.of({"versionAsOf": "x"})
+
+
+def test_options_of_the_other_side_have_no_effect_on_delta_tables(tmp_path: Path) -> None:
+    writes, reads = OF_WRITES, OF_READS
+    lakescan.save(pa.table({"id": [1, 2]}), tmp_path / "t", format="delta")
+    read = lakescan.table(tmp_path / "t", **writes)
+    assert read.count() == read.scan().options(**writes).count() == 2
+    read.append(pa.table({"id": [3]}), **reads)
+    lakescan.save(pa.table({"id": [4]}), tmp_path / "t", mode="append", **reads)
+    assert lakescan.table(tmp_path / "t").count() == 4
 
 
 def test_how_iceberg_decodes_is_accepted() -> None:

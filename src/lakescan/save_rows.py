@@ -43,6 +43,7 @@ def save(
             that has no table yet needs 'delta'.
         storage_options: Settings of the filesystem.
         partition_by: How a new table is partitioned: columns, and Iceberg's transforms (`days(ts)`, `bucket(16, id)`).
+            With `overwriteSchema`, also one that is there. Otherwise a table that is there must be partitioned so.
         properties: The properties of a new table, such as `{"format-version": "3"}`.
         options: Write options; the page Options of the documents lists them.
 

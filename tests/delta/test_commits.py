@@ -32,6 +32,7 @@ from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.transaction.rows import rows_of
 from lakescan.write.partitioned_writer import new_write_id
 from lakescan.write.table_writes import WrittenFile
+from tests.support.delta_state import newest
 from tests.support.two_commits import saved
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -416,3 +417,42 @@ def test_a_table_that_takes_the_place_of_another_with_a_checkpoint_gets_no_rows_
     with pytest.raises(lakescan.CommitConflict, match="dropped and recreated"):
         lakescan.table(str(tmp_path)).append(_rows_after(recreate))
     assert lakescan.table(str(tmp_path)).scan().to_arrow()["n"].to_pylist() == [7]
+
+
+def test_writes_that_change_no_data_are_marked_and_no_stream_shows_them(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    saved(rows((1, "a"), (2, "b")), tmp_path, format="delta", partition_by="part", properties=feed)
+    table = lakescan.table(tmp_path)
+    stream = table.stream(wait=False)
+    assert sum(batch.num_rows for batch in stream) == 2
+    table.overwrite(rows((1, "a"), (2, "b")), dataChange=False)
+    table.overwrite(rows((1, "a")), where="part = 'a'", dataChange="false")
+    table.overwrite(rows((2, "b")), where="id = 2", dataChange="false")
+    table.append(rows((9, "a")).slice(0, 0), dataChange=False)
+    table.append(rows((3, "c")), dataChange=False)
+    for version in range(1, newest(tmp_path) + 1):
+        for name in ("add", "remove"):
+            assert not any(each["dataChange"] for each in actions_of(tmp_path, version, name))
+        assert actions_of(tmp_path, version, "cdc") == []
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert [batch.num_rows for batch in lakescan.table(tmp_path).stream(start=stream.offset, wait=False)] == []
+    assert table.changes(start=0).to_arrow().num_rows == 0
+    table.append(rows((4, "c")), dataChange=True)
+    assert actions_of(tmp_path, newest(tmp_path), "add")[0]["dataChange"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table, new: table.append(new, dataChange=False, mergeSchema=True),
+        lambda table, new: table.overwrite(new, dataChange=False, overwriteSchema=True),
+        lambda table, new: table.delete("id = 1", dataChange=False),
+        lambda table, new: lakescan.save(new, f"{table.location}/new", format="delta", dataChange=False),
+    ],
+)
+def test_only_writes_that_move_rows_may_change_no_data(tmp_path: Path, write: Any) -> None:
+    saved(rows((1, "a")), tmp_path, format="delta")
+    with pytest.raises(lakescan.InvalidOption, match="dataChange"):
+        write(lakescan.table(tmp_path), rows((2, "b")).append_column("more", [[3]]))
+    assert newest(tmp_path) == 0
+    assert not (tmp_path / "new").exists()

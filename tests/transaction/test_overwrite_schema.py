@@ -149,3 +149,104 @@ def test_files_written_for_other_ids_are_not_committed(table: lakescan.Table) ->
         after.check_rules(before.rules)
     overwrite(after, [], where=None, dynamic=False)
     assert list(ids()) == NEW.column_names
+
+
+OTHER = pa.table({"name": ["A", "B"], "day": ["x", "y"], "n": pa.array([1, 2], pa.int64())})
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("mapped", [False, True], ids=["", "mapped"])
+def test_an_overwrite_of_the_schema_partitions_the_table_again(local, format: str, mapped: bool) -> None:
+    properties = {"delta.columnMapping.mode": "name"} if mapped and format == "delta" else {}
+    lakescan.save(OTHER, "local.db.t", format=format, partition_by="day", properties=properties)
+    lakescan.save(OTHER, "local.db.t", mode="overwrite", partition_by=["name"], overwriteSchema=True)
+    assert now().partitioning == "name"
+    assert [row["partition"] for row in partitions()] == [{"name": "A"}, {"name": "B"}]
+    changed = OTHER.select(["n", "day"])
+    now().overwrite(changed, overwriteSchema=True, partition_by="day, n" if format == "iceberg" else "n")
+    assert now().to_arrow().sort_by("n").to_pydict() == changed.to_pydict()
+    now().overwrite(changed, overwriteSchema=True, partition_by=())
+    assert now().partitioning == "unpartitioned"
+    now().append(changed)
+    assert now().scan().where("n = 2").count() == 2
+    first = 0 if format == "delta" else now().history()["snapshot_id"][0].as_py()
+    assert now().scan().as_of(version=first).count() == 2
+
+
+def partitions() -> list[dict[str, Any]]:
+    """The partitions that have files, without fields of earlier specs."""
+    found = now().inspect("partitions").to_pylist()
+    return [{"partition": {k: v for k, v in row["partition"].items() if v is not None}} for row in found]
+
+
+@pytest.mark.parametrize("mapping", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
+def test_partition_columns_that_an_overwrite_drops_are_none_any_more(local, mapping: dict[str, str]) -> None:
+    lakescan.save(OTHER, "local.db.t", format="delta", partition_by=["day", "name"], properties=mapping)
+    now().overwrite(OTHER.select(["name", "n"]), overwriteSchema=True)
+    assert now().partitioning == "name"
+    now().overwrite(OTHER.select(["n"]), overwriteSchema=True)
+    assert now().partitioning == "unpartitioned"
+    assert now().to_arrow().to_pydict() == {"n": [1, 2]}
+    assert now().scan().as_of(version=0).to_arrow().sort_by("n").to_pydict() == OTHER.to_pydict()
+
+
+def test_columns_of_the_same_name_and_type_keep_their_mapping(local: lakescan.Catalog) -> None:
+    """As in Delta on Spark: others get ids and physical names that no column had."""
+    columns = "id BIGINT, name STRING, s STRUCT<a: INT, b: STRING>, u STRUCT<a: INT>"
+    made = local.create_table("db.t", columns, format="delta", properties={"delta.columnMapping.mode": "name"})
+    before = mapping_of(made)
+    new = pa.table(
+        {
+            "s": pa.array([{"a": 1, "b": "x"}], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+            "id": ["text"],
+            "name": ["n"],
+            "u": pa.array([{"a": 1}], pa.struct([("a", pa.int64())])),
+        }
+    )
+    made.overwrite(new, overwriteSchema=True)
+    after = mapping_of(now())
+    assert {name for name in after if before.get(name) == after[name]} == {"name", "s", "s.a", "s.b"}
+    fresh = [after[name] for name in ("id", "u", "u.a")]
+    assert not {name for _, name in fresh} & {name for _, name in before.values()}
+    assert sorted(number for number, _ in fresh) == [8, 9, 10]
+    assert now().properties["delta.columnMapping.maxColumnId"] == "10"
+    assert now().to_arrow().to_pylist() == new.to_pylist()
+
+
+def mapping_of(table: lakescan.Table) -> dict[str, tuple[int, str]]:
+    """The ids and physical names of a Delta table's columns and their members."""
+    from lakescan.common import types as t
+
+    schema = table.scan().spec.snapshot.schema
+    return {schema.path_of[each.id]: (each.id, each.physical_name) for each in t.walk(schema.fields)}
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize(("mode", "by"), [("append", "name"), ("overwrite", "name"), ("append", ["day", "name"])])
+def test_other_partitions_than_those_of_the_table_are_refused(local, tmp_path: Path, format, mode, by) -> None:
+    lakescan.save(OTHER, "local.db.t", format=format, partition_by="day")
+    files = data_files(tmp_path)
+    with pytest.raises(lakescan.InvalidOption, match=r"partition-by='.*name': .* is partitioned by day"):
+        lakescan.save(OTHER, "local.db.t", mode=mode, partition_by=by)
+    assert data_files(tmp_path) == files
+    lakescan.save(OTHER, "local.db.t", mode="append", partition_by="DAY")
+    assert now().count() == 4
+    lakescan.save(OTHER, "local.db.u", format=format)
+    with pytest.raises(lakescan.InvalidOption, match=r"is not partitioned"):
+        lakescan.save(OTHER, "local.db.u", mode="append", partition_by=by)
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
+def test_another_schema_conflicts_with_another_schema_meanwhile(local, tmp_path: Path, properties) -> None:
+    lakescan.save(OTHER, "local.db.t", format="delta", partition_by="day", properties=properties)
+    options = WriteOptions.of({"overwriteSchema": True, "partition-by": "name"}, "delta")
+    target = replace(now()._target(options), options=options)
+    files = data_files(tmp_path)
+    now().alter().set_properties({"owner": "me"}).commit()
+    with pytest.raises(lakescan.CommitConflict, match="which this write replaces"):
+        overwrite_rows(target, rows_of(OTHER), options, None)
+    assert (now().partitioning, data_files(tmp_path)) == ("day", files)
+    target = replace(now()._target(options), options=options)
+    now().append(OTHER)
+    overwrite_rows(target, rows_of(OTHER), options, None)  # rows that others add meanwhile are replaced
+    assert (now().partitioning, now().count()) == ("name", 2)

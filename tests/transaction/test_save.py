@@ -485,13 +485,6 @@ def test_other_columns_are_for_overwrites_of_the_whole_table(made: Make, options
     ("columns", "options", "new", "message"),
     [
         (
-            "id BIGINT, part STRING",
-            {"partition_by": ["part"]},
-            pa.table({"id": [1]}),
-            "drops the partition column 'part'",
-        ),
-        ("id BIGINT", {"properties": {"delta.columnMapping.mode": "name"}}, pa.table({"x": [1]}), "has column mapping"),
-        (
             "id BIGINT",
             {},
             pa.table({"t": pa.array([0], pa.timestamp("us"))}),

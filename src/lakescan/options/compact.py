@@ -46,6 +46,10 @@ class CompactOptions(WriteOptions):
         ),
     }
 
+    @classmethod
+    def _other_side(cls) -> None:
+        return None
+
     strategy: str = option(
         "strategy",
         one_of("binpack", "sort", "zorder"),

@@ -19,6 +19,38 @@ from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 T = TypeVar("T")
 BOTH, ICEBERG, DELTA = ("iceberg", "delta"), ("iceberg",), ("delta",)
 _DECLARATION = "option"
+# Delta has one set of options for reads and writes (`DeltaOptions`). Each side obeys its own, and ignores the others.
+_DELTAS_OPTIONS = (
+    "checkpointLocation",
+    "compression",
+    "dataChange",
+    "endingTimestamp",
+    "endingVersion",
+    "excludeRegex",
+    "failOnDataLoss",
+    "ignoreChanges",
+    "ignoreDeletes",
+    "ignoreFileDeletion",
+    "maxBytesPerTrigger",
+    "maxFilesPerTrigger",
+    "maxRecordsPerFile",
+    "mergeSchema",
+    "optimizeWrite",
+    "overwriteSchema",
+    "partitionOverwriteMode",
+    "queryName",
+    "readChangeData",
+    "readChangeFeed",
+    "replaceWhere",
+    "skipChangeCommits",
+    "startingTimestamp",
+    "startingVersion",
+    "timestampAsOf",
+    "txnAppId",
+    "txnVersion",
+    "userMetadata",
+    "versionAsOf",
+)
 
 
 class Group(Enum):
@@ -159,6 +191,7 @@ class OptionSet:
     WITHOUT: ClassVar[str] = "read"  # what can be done without an option that is not implemented
 
     given: Mapping[str, str] = field(default_factory=dict)
+    without_effect: tuple[str, ...] = ()  # of reads to a write, or of writes to a read: only Delta takes them
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
@@ -166,11 +199,13 @@ class OptionSet:
         known = _by_name(cls)
         parsed: dict[str, Any] = {}
         given: dict[str, str] = {}
+        ignored: list[str] = []
         for written, value in values.items():
             name = cls._without_prefix(written)
             head, dot, rest = name.partition(".")
             if (found := known.get(normalised(head) + dot) or known.get(normalised(name))) is None:
-                raise cls._unknown(name)
+                ignored.append(cls._check_ignored(name, value))
+                continue
             attribute, spelled, declared = found
             result = _parse(declared, name if declared.is_prefix else spelled, value)
             if declared.is_prefix:
@@ -181,13 +216,16 @@ class OptionSet:
             else:
                 parsed[attribute] = result
             given[attribute] = spelled
-        return cls(given=_in_order(cls, given), **parsed)
+        return cls(given=_in_order(cls, given), without_effect=tuple(ignored), **parsed)
 
     def merged(self, values: Mapping[str, object]) -> Self:
         """Return these options updated with `values`, which take precedence; raises `InvalidOption`."""
         later = type(self).of(values)
         changed = {attribute: getattr(later, attribute) for attribute in later.given}
-        return replace(self, given=_in_order(type(self), {**self.given, **later.given}), **changed)
+        ignored = (*self.without_effect, *later.without_effect)
+        return replace(
+            self, given=_in_order(type(self), {**self.given, **later.given}), without_effect=ignored, **changed
+        )
 
     def with_arguments(self, values: Mapping[str, object]) -> Self:
         """Return these options and `values`, which a function takes as arguments.
@@ -205,7 +243,10 @@ class OptionSet:
             elif attribute in self.given and before != now:
                 raise _twice(self.given[attribute], name)
             changed[attribute] = now
-        return replace(self, given=_in_order(type(self), {**later.given, **self.given}), **changed)
+        ignored = (*self.without_effect, *later.without_effect)
+        return replace(
+            self, given=_in_order(type(self), {**later.given, **self.given}), without_effect=ignored, **changed
+        )
 
     def without(self, names: Iterable[str]) -> Self:
         """Return these options without those in `names`: any of their names, in any spelling."""
@@ -230,6 +271,8 @@ class OptionSet:
     def check_format(self, format_name: str) -> None:
         """Raise `InvalidOption` for an option that the table's format does not have."""
         declared = declarations(type(self))
+        if self.without_effect and format_name not in DELTA:
+            raise self._unknown(self.without_effect[0])
         for attribute, name in self.given.items():
             formats = declared[attribute].names[name]
             if format_name not in formats:
@@ -250,6 +293,25 @@ class OptionSet:
     def _without_prefix(cls, name: str) -> str:
         lowered = name.lower()
         return next((name[len(each) :] for each in cls.PREFIXES if lowered.startswith(each)), name)
+
+    @classmethod
+    def _other_side(cls) -> type[OptionSet] | None:
+        """The options of writes for those of reads, and the reverse: Delta takes the options of both for both."""
+        return None
+
+    @classmethod
+    def _check_ignored(cls, name: str, value: object) -> str:
+        """Check the value of an option that only the other side obeys, and return the option's name.
+
+        Raises `InvalidOption` and `UnsupportedFeature` for other names.
+        """
+        theirs = next((each for each in _DELTAS_OPTIONS if normalised(each) == normalised(name)), None)
+        other = cls._other_side()
+        if theirs is None or other is None:
+            raise cls._unknown(name)
+        if (found := _by_name(other).get(normalised(theirs))) is not None:
+            _parse(found[2], found[1], value)
+        return theirs
 
     @classmethod
     def _unknown(cls, name: str) -> Exception:

@@ -92,6 +92,13 @@ class ReadOptions(OptionSet):
             "allowSourceColumnTypeChange",
         ),
     }
+
+    @classmethod
+    def _other_side(cls) -> type[OptionSet]:
+        from lakescan.options.write import WriteOptions
+
+        return WriteOptions
+
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
         "dataChange": "it marks writes that only rearrange rows; a stream skips such commits with skip-operations",
         "queryName": "it names a streaming query: spark.readStream, then writeStream.queryName(...)",

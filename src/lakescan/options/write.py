@@ -41,7 +41,6 @@ class WriteOptions(OptionSet):
     WITHOUT: ClassVar[str] = "write"
     UNSUPPORTED: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "write": (
-            "dataChange",
             "replaceOn",
             "replaceUsing",
             "check-ordering",
@@ -49,6 +48,12 @@ class WriteOptions(OptionSet):
             "output-spec-id",
         )
     }
+
+    @classmethod
+    def _other_side(cls) -> type[OptionSet] | None:
+        from lakescan.options.read import ReadOptions
+
+        return ReadOptions
 
     session: Staging = NOT_STAGED  # how the session that the rows come from stages them; no option of the write
 
@@ -69,7 +74,20 @@ class WriteOptions(OptionSet):
     )
     merge_schema: bool = option("mergeSchema", boolean, "Add the columns that the table lacks.", MODE, default=False)
     overwrite_schema: bool = option(
-        "overwriteSchema", boolean, "Replace the table's schema by that of the rows.", MODE, default=False
+        "overwriteSchema",
+        boolean,
+        "Replace the table's schema by that of the rows, and its partitions by `partition-by`.",
+        MODE,
+        default=False,
+    )
+    data_change: bool = option(
+        "dataChange",
+        boolean,
+        "Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: streams "
+        "and change feeds skip the commit. Streaming writes ignore it.",
+        MODE,
+        DELTA,
+        default=True,
     )
     branch: str = option(
         "branch",
@@ -198,7 +216,8 @@ class WriteOptions(OptionSet):
     optimize_write: bool | None = option(
         "optimizeWrite",
         boolean,
-        "Whether the rows of a Spark frame are shuffled by partition before they are written.",
+        "Whether the rows of a Spark frame are shuffled by partition before they are written. `df.write` takes it "
+        "without effect, since Spark does not shuffle for Python data sources; `Table.append` shuffles.",
         FILES,
         DELTA,
         unset="table property `delta.autoOptimize.optimizeWrite`, else false",
@@ -225,7 +244,13 @@ class WriteOptions(OptionSet):
 
     # New tables
     partition_by: tuple[str, ...] = option(
-        "partition-by", terms, "How a table that is created is partitioned.", CREATE, default=(), unset="unpartitioned"
+        "partition-by",
+        terms,
+        "How a table that is created, or overwritten with `overwriteSchema`, is partitioned. Other writes to a table "
+        "take no other partitions than it has.",
+        CREATE,
+        default=(),
+        unset="a new table: unpartitioned",
     )
     table_properties: Mapping[str, str] = prefixed(
         "table-property.NAME", "A property of a table that is created.", CREATE
@@ -321,6 +346,7 @@ class WriteOptions(OptionSet):
             ("replaceWhere", self.replace_where is not None),
             ("overwrite-mode", self.overwrite_mode is not None and self.is_dynamic),
             ("overwriteSchema", self.overwrite_schema),
+            ("dataChange", not self.data_change),
         ):
             if is_given:
                 raise InvalidOption(f"{name} is for overwrites only: a condition says which rows a statement changes")

@@ -76,10 +76,10 @@ class _Tasks:
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
         opened, options = sink.open(rows), sink.options
-        if options.distribution_mode == "hash" or options.optimize_write:
+        if options.distribution_mode == "hash":
             raise UnsupportedFeature(
-                "shuffling the rows of df.write by partition (write.distribution-mode)",
-                "Spark's Python data sources cannot; use Table.append.",
+                "distribution-mode=hash of df.write",
+                "Spark does not shuffle the rows of Python data sources: use Table.append.",
             )
         if is_overwrite:
             options.check_overwrites(options.replace_where)
@@ -188,7 +188,7 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
     """Writes the rows of a stream, one commit per micro-batch."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
-        super().__init__(sink, rows, is_overwrite)
+        super().__init__(replace(sink, options=sink.options.without(("dataChange",))), rows, is_overwrite)
         if assigned := self._writes.rules.assigned(self._writes.schema, rows):
             raise UnsupportedFeature(
                 f"assigning ids of the identity column {assigned[0]!r} in a stream",

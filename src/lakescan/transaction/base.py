@@ -290,8 +290,11 @@ class Target(Protocol):
     def commit_columns(self) -> None:
         """Commit the columns of `with_columns` alone, if there are any: for a write that has no rows."""
 
-    def with_schema(self, new: TableDefinition) -> Target:
-        """The target of an overwrite that also replaces the columns; raises `UnsupportedFeature`."""
+    def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> Target:
+        """The target of an overwrite that also replaces the columns, and with `repartitions` the partitions.
+
+        Raises `UnsupportedFeature`.
+        """
 
     def reopened(self) -> Target:
         """Reopen the table at its current state; raises `CommitConflict` if another table has replaced it."""

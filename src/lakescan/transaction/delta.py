@@ -21,6 +21,7 @@ from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.creation import partition_column
 from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
 from lakescan.delta.commit.identity_marks import marked
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
@@ -38,6 +39,7 @@ from lakescan.delta.metadata.new_schema import (
     mapped,
     schema_string,
     with_columns,
+    with_same_mapping,
 )
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -96,12 +98,16 @@ class DeltaChangeFiles:
 
 @dataclass(frozen=True)
 class AddedColumns:
-    """Columns that a commit adds with its rows: the metadata `before` it, the protocol and metadata that it makes."""
+    """Columns that a commit adds with its rows: the metadata `before` it, the protocol and metadata that it makes.
+
+    With `replaces`, they are all columns that the table has after the commit, which also replaces all rows.
+    """
 
     names: tuple[str, ...]
     before: Metadata
     protocol: Protocol
     metadata: Metadata
+    replaces: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,6 @@ class DeltaTarget:
     options: WriteOptions
     storage: Storage
     _opened: DeltaTable
-    _columns: TableDefinition | None = None  # set if an overwrite replaces the columns
     added: AddedColumns | None = None
     identifier: Identifier | None = None
 
@@ -131,11 +136,9 @@ class DeltaTarget:
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """How to write data files: by the metadata of the version, or by the columns of `with_schema`."""
+        """How to write data files: by the metadata of the version, or by the one that the commit makes."""
         base = self.version
         protocol, metadata = self._rules_of_rows
-        if self._columns is not None:
-            metadata = replace(metadata, schema_string=schema_string(self._columns.columns))
         is_clustered = "clustering" in base.protocol.features
         clustering = clustering_paths(self._log.domain(base.segment, CLUSTERING)) if is_clustered else ()
         return DeltaWrites(self.location, protocol, metadata, self.storage, self.options, tuple(clustering))
@@ -149,7 +152,7 @@ class DeltaTarget:
     @cached_property
     def scan(self) -> ScanSpec:
         """A scan of the version that was opened; columns that the commit adds are null."""
-        if self.added is None:
+        if self.added is None or self.added.replaces:
             return self._base
         return ScanSpec(self._opened.with_metadata(*self._rules_of_rows), self.storage, self.location)
 
@@ -209,7 +212,7 @@ class DeltaTarget:
         """The change data files of a table with `delta.enableChangeDataFeed`."""
         return (
             DeltaChangeFiles(self.writes, planner_of(self.scan, self.version))
-            if self.writes.metadata.properties.change_feed
+            if self.writes.metadata.properties.change_feed and self.options.data_change
             else None
         )
 
@@ -228,7 +231,8 @@ class DeltaTarget:
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append, after any number of concurrent commits."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
-        added, metadata = adds(files, self.writes), marked(self.writes.metadata, files)
+        added = adds(files, self.writes, changes_data=self.options.data_change)
+        metadata = marked(self.writes.metadata, files)
         self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
 
     @named_in_errors
@@ -237,13 +241,12 @@ class DeltaTarget:
         live = live_adds(self.version, self.storage)
         if live.num_rows:
             self.check_removable()
-        metadata = marked(self.writes.metadata, files) if self._columns is None else self.writes.metadata
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows),
-            adds(files, self.writes),
-            removes(live),
+            adds(files, self.writes, changes_data=self.options.data_change),
+            removes(live, changes_data=self.options.data_change),
             Reads.of_table(),
-            metadata,
+            marked(self.writes.metadata, files),
             transaction=self.options.transaction,
         )
 
@@ -257,7 +260,8 @@ class DeltaTarget:
     ) -> None:
         """Commit the replacement; raises `CommitConflict` if rows changed since that it may replace."""
         live = self._live(removed)
-        changed = changes is None or bool(changes)  # else readers would take moved rows for changed ones
+        # else readers would take moved rows for changed ones
+        changed = self.options.data_change and (changes is None or bool(changes))
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
             adds(files, self.writes, changes_data=changed),
@@ -329,11 +333,14 @@ class DeltaTarget:
     ) -> None:
         if (new := self.added) is not None:
             if self.version.metadata != new.before:
-                raise CommitConflict(
-                    f"{self.name}: another writer changed its columns or properties meanwhile, to which this write "
-                    f"adds {', '.join(new.names)}: repeat the write"
+                what = (
+                    "which this write replaces" if new.replaces else f"to which this write adds {', '.join(new.names)}"
                 )
-            metadata, protocol = metadata or new.metadata, protocol or new.protocol
+                raise CommitConflict(
+                    f"{self.name}: another writer changed its columns or properties meanwhile, {what}: repeat the write"
+                )
+            metadata = metadata or new.metadata
+            protocol = protocol or self.version.protocol.with_features(new.protocol.features)
         DeltaCommit(
             self.version,
             self.storage,
@@ -440,27 +447,39 @@ class DeltaTarget:
             self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
 
     @named_in_errors
-    def with_schema(self, new: TableDefinition) -> DeltaTarget:
-        """Replace the columns in the commit of the overwrite; partition columns and table features stay as they are."""
-        metadata = self.version.metadata
-        instead = "Use CREATE OR REPLACE TABLE."
-        if metadata.column_mapping_mode != "none":
-            raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has column mapping", instead)
+    def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> DeltaTarget:
+        """The target whose overwrite replaces the columns, in the same commit.
+
+        Partition columns that are gone are no partition columns any more. Under column mapping, columns of the same
+        name and type keep their ids and physical names, as in Delta on Spark.
+        """
         if self.writes.clustering:
-            raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has clustering columns")
-        if dropped := set(metadata.partition_columns).difference(new.schema.names):
-            raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(dropped)!r}", instead)
-        check_partitioning(new.columns, metadata.partition_columns)
+            raise UnsupportedFeature(
+                f"overwriteSchema of {self.name}, which has clustering columns", "Use CREATE OR REPLACE TABLE."
+            )
         known = {column.type for column in t.walk(self.writes.schema.fields)}
         newer = {str(c.type) for c in t.walk(new.columns) if brought_by_type(c.type) and c.type not in known}
         if newer:
-            raise UnsupportedFeature(f"overwriteSchema with columns of type {min(newer)}", instead)
-        return replace(self, _columns=new)
+            raise UnsupportedFeature(
+                f"overwriteSchema with columns of type {min(newer)}", "Use CREATE OR REPLACE TABLE."
+            )
+        metadata, names = self.version.metadata, new.schema.names
+        partitions = [each for each in metadata.partition_columns if each in names]
+        if repartitions:
+            partitions = [partition_column(new, term) for term in new.partition_by]
+        check_partitioning(new.columns, partitions)
+        schema, configuration = schema_string(new.columns), dict(metadata.configuration)
+        if metadata.column_mapping_mode != "none":
+            schema, last = mapped(with_same_mapping(schema, metadata.schema_string), metadata.properties.max_column_id)
+            configuration[DeltaProperties.max_column_id.name] = str(last)
+        made = replace(metadata, schema_string=schema, partition_columns=tuple(partitions), configuration=configuration)
+        check_columns(made)
+        return self.adding(AddedColumns(tuple(names), metadata, self.version.protocol, made, replaces=True))
 
     def reopened(self) -> DeltaTarget:
         """Reopen the table at its newest version; raises `CommitConflict` if another table has replaced it."""
         now = DeltaTarget.open(self.location, self.options, self.storage, self.identifier).following(self._opened)
-        return replace(now, _columns=self._columns, added=self.added)
+        return replace(now, added=self.added)
 
     @property
     def rules(self) -> tuple[int, Protocol, Metadata]:

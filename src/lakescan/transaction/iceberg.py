@@ -434,8 +434,8 @@ class IcebergTarget:
         if self.added is not None:
             self.alter(self.added.changes)
 
-    def with_schema(self, new: TableDefinition) -> IcebergTarget:
-        """Replace the columns in the commit of the overwrite; partitions, sort order and properties stay as they are.
+    def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> IcebergTarget:
+        """Replace the columns in the commit of the overwrite; sort order and properties stay as they are.
 
         As `CREATE OR REPLACE TABLE` does it: columns of the same name and type keep their ids.
         """
@@ -447,7 +447,7 @@ class IcebergTarget:
             )
         if options.validate_from_snapshot_id is not None:
             raise UnsupportedFeature(f"{doing} with validate-from-snapshot-id", "Any commit since it began conflicts.")
-        changes = with_other_columns(self._table, new, doing)
+        changes = with_other_columns(self._table, new, doing, repartitions=repartitions)
         made = Replacement(self._table, self.opened, changes, self.storage, summary_of(options))
         return replace(self, _replacement=made)
 

@@ -86,6 +86,8 @@ def check_new(options: WriteOptions) -> None:
     """Raise `InvalidOption` for options that rows of a new table cannot have."""
     if options.branch != "main":
         raise InvalidOption("branch: a new table has rows in its main branch alone")
+    if not options.data_change:
+        raise InvalidOption("dataChange=false is for writes that only move rows: there is no table yet")
 
 
 def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:

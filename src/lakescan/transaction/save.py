@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lakescan.common.references import split_list
 from lakescan.common.retries import Attempts
-from lakescan.definition.table_definition import TableDefinition, numbered
-from lakescan.errors import CommitConflict
+from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.errors import CommitConflict, InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.scalar.condition import Condition
@@ -28,17 +29,39 @@ from lakescan.write.table_writes import TableWrites, WrittenFile
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     """The target with columns that fit the rows, added or replaced as the options say.
 
-    Raises `SchemaMismatch` if the rows do not fit; no data file is written.
+    Raises `SchemaMismatch` if the rows do not fit, and `InvalidOption` for other partitions than those of the table;
+    no data file is written.
     """
+    given = "partition_by" in options.given
+    terms = tuple(map(Term.parse, options.partition_by))
     if options.overwrite_schema:
-        target = target.with_schema(TableDefinition(numbered(target.writes.columns_for(rows))))
-    elif options.merge_schema:
+        if target.added is None:  # else the tasks of this write have already written files with the new columns
+            new = TableDefinition(numbered(target.writes.columns_for(rows)), partition_by=terms)
+            target = target.with_schema(new, repartitions=given)
+    elif terms:
+        _check_partitions(target, terms)
+    if options.merge_schema and not options.overwrite_schema:
         known = {name.lower() for name in target.writes.schema.names}
         others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
         check_fit(target.writes, others)  # first: the columns that are there tell best what is wrong
         target = with_new_columns(target, rows)
+    if not options.data_change and target.added is not None:
+        raise InvalidOption("dataChange=false is for writes that only move rows: this one changes the table's columns")
     check_fit(target.writes, rows)
     return target
+
+
+def _check_partitions(target: Target, terms: Sequence[Term]) -> None:
+    """Raise `InvalidOption` if the table is not partitioned by these terms, in this order."""
+    there = target.scan.table.partitioning
+    parts = [] if there == "unpartitioned" else map(Term.parse, split_list(there, keep_calls=True))
+    known = [str(each).lower() for each in parts if each.name != "void"]  # void: a field that was dropped
+    if [str(each).lower() for each in terms] != known:
+        there = f"partitioned by {there}" if known else "not partitioned"
+        raise InvalidOption(
+            f"partition-by={', '.join(map(str, terms))!r}: {target.name} is {there}. Leave the option out, or "
+            "overwrite the table with overwriteSchema, which partitions it again"
+        )
 
 
 def with_new_columns(target: Target, rows: pa.Schema) -> Target:

@@ -211,7 +211,7 @@ def new_table(definition: TableDefinition) -> NewDelta:
         raise UnsupportedFeature("a sort order of a Delta table", "The format has no sort orders.")
     if definition.properties.get(_MAPPING) == "id":
         raise InvalidOption(f"'{_MAPPING}'='id' is only for converted tables: use 'name'")
-    partition_by = [_partition_column(definition, term) for term in definition.partition_by]
+    partition_by = [partition_column(definition, term) for term in definition.partition_by]
     check_partitioning(definition.columns, partition_by)
     brought = declared_features(definition)
     properties = checked_properties(definition.properties, brought)
@@ -246,8 +246,8 @@ def protocol_of(definition: TableDefinition, properties: Mapping[str, str], decl
     return Protocol.of_features(with_needed(features | asked))
 
 
-def _partition_column(definition: TableDefinition, term: Term) -> str:
-    """The name of a partition column, which is no member of a struct."""
+def partition_column(definition: TableDefinition, term: Term) -> str:
+    """Return the name of a partition column; raises `UnsupportedFeature` for a transform or a member of a struct."""
     if term.name != "identity":
         raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
     field = definition.schema.field(term.column)

@@ -16,7 +16,8 @@ _ATOMIC = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE,
 _WITH_PARAMETERS = (t.Decimal, t.Timestamp)
 _NAMED = (*_ATOMIC, t.VARIANT)
 IDENTITY_STEP, IDENTITY_MARK = "delta.identity.step", "delta.identity.highWaterMark"
-_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_MAPPING = "delta.columnMapping."
+_ID, _PHYSICAL = f"{_MAPPING}id", f"{_MAPPING}physicalName"
 
 
 def schema_string(columns: Iterable[t.Field]) -> str:
@@ -62,6 +63,29 @@ def mapped(schema: str, last_id: int) -> tuple[str, int]:
             metadata[_ID] = last_id
         metadata.setdefault(_PHYSICAL, f"col-{uuid.uuid4()}")
     return json.dumps(node, separators=(",", ":")), last_id
+
+
+def with_same_mapping(schema: str, before: str) -> str:
+    """Return a schema's JSON in which columns have the ids and physical names of those in `before` that they replace.
+
+    A column replaces one of the same name and type. Names and nullability of nested fields belong to the type.
+    """
+    node, known = parse_json(schema, "the new schema"), parse_json(before, "the table's schema")
+    by_name = {field["name"]: field for field in known["fields"]}
+    for field in node["fields"]:
+        old = by_name.get(field["name"])
+        if old is not None and _plain(old["type"]) == _plain(field["type"]):
+            mapping = {name: value for name, value in old.get("metadata", {}).items() if name.startswith(_MAPPING)}
+            field["metadata"] = {**field.get("metadata", {}), **mapping}
+            field["type"] = old["type"]
+    return json.dumps(node, separators=(",", ":"))
+
+
+def _plain(kind: Any) -> Any:
+    """A type's JSON without the metadata of nested fields."""
+    if isinstance(kind, Mapping):
+        return {name: _plain(each) for name, each in kind.items() if name != "metadata"}
+    return [_plain(each) for each in kind] if isinstance(kind, list) else kind
 
 
 def check_partitioning(columns: Collection[t.Field], names: Collection[str]) -> None:

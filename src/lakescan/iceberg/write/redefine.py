@@ -38,8 +38,12 @@ def redefined(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
     return MetadataChanges((*unsorted, *changes.updates, *ordered), (*changes.requirements, same))
 
 
-def with_other_columns(opened: Table, new: TableDefinition, doing: str) -> MetadataChanges:
-    """The changes that replace a table's columns; its partitions, sort order and properties stay.
+def with_other_columns(
+    opened: Table, new: TableDefinition, doing: str, *, repartitions: bool = False
+) -> MetadataChanges:
+    """The changes that replace a table's columns; its sort order and properties stay.
+
+    Its partitions stay, too, or with `repartitions` become those of the definition.
 
     Raises `UnsupportedFeature` for columns that these need and that are gone, or have a type that they do not take;
     `doing` says in it what cannot be done.
@@ -63,7 +67,8 @@ def with_other_columns(opened: Table, new: TableDefinition, doing: str) -> Metad
         return field.model_copy(update={"source_id": column.field_id})
 
     parts, order = opened.spec().fields, metadata.sort_order().fields
-    arguments["partition_spec"] = PartitionSpec(*(moved(each, "partition spec") for each in parts))
+    if not repartitions:
+        arguments["partition_spec"] = PartitionSpec(*(moved(each, "partition spec") for each in parts))
     if order:
         arguments["sort_order"] = SortOrder(*(moved(each, "sort order") for each in order))
     else:
