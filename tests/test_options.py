@@ -256,8 +256,8 @@ def test_delta_takes_the_options_of_reads_and_writes_for_both(options: type[Opti
 def test_a_value_of_an_option_without_effect_is_checked() -> None:
     with pytest.raises(InvalidOption, match="option 'mergeSchema' has the invalid value 'perhaps'"):
         ReadOptions.of({"mergeschema": "perhaps"})
-    with pytest.raises(InvalidOption, match="option 'versionAsOf' has the invalid value"):
-        WriteOptions.of({"versionAsOf": "x"})
+    with pytest.raises(InvalidOption, match="option 'startingVersion' has the invalid value"):
+        WriteOptions.of({"startingVersion": "x"})
 
 
 def test_options_of_the_other_side_have_no_effect_on_delta_tables(tmp_path: Path) -> None:

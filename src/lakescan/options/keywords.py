@@ -269,9 +269,17 @@ class WriteKeywords(TypedDict, total=False):
     mergeSchema: bool | str
     """Add the columns that the table lacks. Takes true or false. By default: false."""
     overwrite_schema: bool | str
-    """Replace the table's schema by that of the rows. Takes true or false. By default: false."""
+    """Replace the table's schema by that of the rows, and its partitions by `partition-by`. Takes true or false. By
+    default: false."""
     overwriteSchema: bool | str
-    """Replace the table's schema by that of the rows. Takes true or false. By default: false."""
+    """Replace the table's schema by that of the rows, and its partitions by `partition-by`. Takes true or false. By
+    default: false."""
+    data_change: bool | str
+    """Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: streams
+    and change feeds skip the commit. Streaming writes ignore it. Takes true or false. By default: true. (Delta)"""
+    dataChange: bool | str
+    """Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: streams
+    and change feeds skip the commit. Streaming writes ignore it. Takes true or false. By default: true. (Delta)"""
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
     wap_id: str
@@ -330,10 +338,12 @@ class WriteKeywords(TypedDict, total=False):
     """Whether the rows of a Spark frame are shuffled by partition before they are written (hash). Takes none or hash.
     By default: table property `write.distribution-mode`, else hash. (Iceberg)"""
     optimize_write: bool | str
-    """Whether the rows of a Spark frame are shuffled by partition before they are written. Takes true or false. By
+    """Whether the rows of a Spark frame are shuffled by partition before they are written. `df.write` takes it without
+    effect, since Spark does not shuffle for Python data sources; `Table.append` shuffles. Takes true or false. By
     default: table property `delta.autoOptimize.optimizeWrite`, else false. (Delta)"""
     optimizeWrite: bool | str
-    """Whether the rows of a Spark frame are shuffled by partition before they are written. Takes true or false. By
+    """Whether the rows of a Spark frame are shuffled by partition before they are written. `df.write` takes it without
+    effect, since Spark does not shuffle for Python data sources; `Table.append` shuffles. Takes true or false. By
     default: table property `delta.autoOptimize.optimizeWrite`, else false. (Delta)"""
     user_metadata: str
     """Text to store with the commit. Takes a string."""

@@ -83,8 +83,8 @@ class WriteOptions(OptionSet):
     data_change: bool = option(
         "dataChange",
         boolean,
-        "Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: streams "
-        "and change feeds skip the commit. Streaming writes ignore it.",
+        "Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: "
+        "streams and change feeds skip the commit. Streaming writes ignore it.",
         MODE,
         DELTA,
         default=True,
