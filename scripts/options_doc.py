@@ -26,7 +26,8 @@ spark.read.format("lakescan").option("versionAsOf", 3).option("split-size", "64m
 ```
 
 Every value may be given as text. No option is ignored: an unknown one is an error that names the nearest, as is one of
-the other format, or one with an invalid value. In code that a type checker checks, a dictionary of options
+the other format, or one with an invalid value. Of Delta tables, reads take the options of writes and the reverse,
+without effect, as in Delta on Spark. In code that a type checker checks, a dictionary of options
 (`**{"split-size": "64m"}`) has the type `dict[str, Any]`.
 
 An option is taken from the read or write first, then from the session of Spark, then from the table's property. A
@@ -58,7 +59,7 @@ _NOTES = {
     Group.RANGE: "A batch read takes one start and at most one end. A stream takes one start.",
     Group.FEED: "A change feed takes one start and at most one end. A stream takes one start.",
     Group.STREAM: "Of several limits, the strictest counts. Options that skip commits go before `on-change`.",
-    Group.CREATE: "They have no effect on a table that exists.",
+    Group.CREATE: "Properties have no effect on a table that exists. Its partitions must be those that are given.",
 }
 _OPENING = {
     ReadOptions: "In Python, the path is the first argument of `lakescan.table`. An open table takes none of these.",

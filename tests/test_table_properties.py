@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 import lakescan
 from lakescan.common.option_values import positive
 from lakescan.common.properties import Properties, Property
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 ROWS = pa.table({"id": [1, 2]})
@@ -104,7 +105,7 @@ def _iceberg(tmp_path: Path, properties: dict[str, str]) -> lakescan.Table:
     return lake.load_table("db.t")
 
 
-@pytest.mark.parametrize("declared", [IcebergProperties])
+@pytest.mark.parametrize("declared", [IcebergProperties, DeltaProperties])
 def test_a_documented_property_is_read_by_code_or_listed_as_without_effect(declared: type[Properties]) -> None:
     source = Path(lakescan.__file__).parent
     code = "".join(file.read_text() for file in source.rglob("*.py"))

@@ -214,7 +214,12 @@ class DeltaProperties(Properties):
         check=one_of("classic", "v2"),
     )
     checkpoint_retention: Property[str] = Property(
-        "delta.checkpointRetentionDuration", "", str, "how long checkpoints are kept", check=_duration
+        "delta.checkpointRetentionDuration",
+        "",
+        str,
+        "how long checkpoints are kept",
+        check=_duration,
+        is_kept=True,
     )
     protected_before: Property[int] = Property(
         "delta.requireCheckpointProtectionBeforeVersion",
@@ -257,7 +262,12 @@ class DeltaProperties(Properties):
     )
     # Of other writers: checked, and kept
     auto_optimize: Property[str] = Property(
-        "delta.autoOptimize", "false", str, "an old name of optimizeWrite", check=_flag
+        "delta.autoOptimize",
+        "false",
+        str,
+        "whether writers lay out files as they write",
+        check=_flag,
+        is_kept=True,
     )
     auto_compact: Property[str] = Property(
         "delta.autoOptimize.autoCompact",
@@ -265,9 +275,15 @@ class DeltaProperties(Properties):
         str,
         "whether writers compact small files",
         check=one_of("true", "false", "auto", "legacy"),
+        is_kept=True,
     )
     full_rollback: Property[str] = Property(
-        "delta.enableFullRetentionRollback", "true", str, "whether all versions can be restored", check=_flag
+        "delta.enableFullRetentionRollback",
+        "true",
+        str,
+        "whether all versions can be restored",
+        check=_flag,
+        is_kept=True,
     )
     isolation: Property[str] = Property(
         "delta.isolationLevel",
@@ -283,10 +299,20 @@ class DeltaProperties(Properties):
         "delta.randomizeFilePrefixes", False, is_true, "whether files have random prefixes", check=_flag
     )
     sample_retention: Property[str] = Property(
-        "delta.sampleRetentionDuration", "", str, "how long samples are kept", check=_duration
+        "delta.sampleRetentionDuration",
+        "",
+        str,
+        "how long samples are kept",
+        check=_duration,
+        is_kept=True,
     )
     tunes_file_sizes: Property[str] = Property(
-        "delta.tuneFileSizesForRewrites", "false", str, "whether rewrites make smaller files", check=_flag
+        "delta.tuneFileSizesForRewrites",
+        "false",
+        str,
+        "whether rewrites make smaller files",
+        check=_flag,
+        is_kept=True,
     )
 
     @property
