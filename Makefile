@@ -40,7 +40,7 @@ smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest sup
 smoke-sail: setup ## read, write and change tables on Sail, which speaks Spark Connect without a JVM
 	@scripts/smoke_sail.sh
 
-test-interop: setup ## read tables that the JVM implementations write (downloads JARs from Maven)
+test-interop: setup ## exchange tables with the JVM implementations, on Spark and on Flink (downloads JARs from Maven)
 	@scripts/interop.sh $(PYTEST_ARGS)
 
 oracle: setup ## take steps here and by the JVM implementations in turn, by seeds; both must read the same: ORACLE_ARGS="--format delta --seeds 75 --from 0"
