@@ -5,6 +5,7 @@ What writes, changes or maintains is imported by the method that needs it: readi
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.storage.faults import shown
 from lakescan.table_maintenance import TableMaintenance
 from lakescan.table_metadata_files import TableMetadataFiles
 from lakescan.table_refs import TableRefs
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.base import Target
 
+_LOG = logging.getLogger("lakescan")
 _Result = TypeVar("_Result")
 
 
@@ -932,6 +935,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def _written(self, target: Target, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
         self._has_written, self._written_to = True, target.identity
+        _LOG.debug("%s: %s", self.name or shown(self.location), result)
         return result
 
     def _target(self, options: WriteOptions, *, same: bool = True) -> Target:

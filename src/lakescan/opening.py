@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -18,10 +19,12 @@ from lakescan.options.read import ReadOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.faults import shown
 from lakescan.time_travel import check_one_state
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import FORMATS, format_named
 
+_LOG = logging.getLogger("lakescan")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
 
 
@@ -94,6 +97,7 @@ def open_table(
         vended=None if found is None else found.vended,
         allowed=AllowedLocations(location) if found is None else found.allowed(options.allowed_locations),
     )
+    _LOG.debug("opening %s", identifier or shown(location))
     wanted = None if options.format is None else format_named(options.format)
     options = options.without(("path", "format", "storage-options", "relocate"))
     if identifier is None or found is None:

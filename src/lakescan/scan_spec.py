@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,8 +40,10 @@ from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
 from lakescan.storage import Storage
+from lakescan.storage.faults import shown
 from lakescan.time_travel import as_text, as_version, check_one_state, selector_from
 
+_LOG = logging.getLogger("lakescan")
 _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last
 _MOST_ROWS = 2**62  # fits a signed 64-bit integer
 
@@ -435,6 +438,15 @@ class ScanSpec:
         )
 
     def _report(self, report: ScanReport) -> None:
+        found = report.metrics
+        _LOG.debug(
+            "%s: planned %d files (%d skipped) of snapshot %s in %.3f s",
+            shown(self.table.location),
+            found.result_data_files,
+            found.skipped_data_files,
+            report.snapshot_id,
+            found.total_planning_duration,
+        )
         for reporter in self.reporters:
             reporter.report(report)
 

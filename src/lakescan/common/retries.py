@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from lakescan.errors import CommitConflict, CommitStateUnknown, LocationRefused,
 
 T = TypeVar("T")
 
+_LOG = logging.getLogger("lakescan")
 _JITTER = 0.5  # of a wait: what is added to it at most, so that writers that collided do not collide again
 
 
@@ -90,6 +92,7 @@ class Attempts:
 
         Raises `CommitConflict` with the number of attempts if there is none left.
         """
+        _LOG.debug("%s: attempt %d failed because of concurrent commits: %s", name, self.number, error)
         if not self.wait():
             seconds = time.monotonic() - self._started
             raise CommitConflict(
@@ -119,6 +122,7 @@ def outcome_of(
         CommitStateUnknown: The last look has no outcome, either.
     """
     attempts, why = Attempts(policy or LOOKS), error
+    _LOG.debug("%s: whether it succeeded is looked up after %s: %s", name, type(error).__name__, _said_by(error))
     while True:
         try:
             if (outcome := look()) is not None:
