@@ -196,7 +196,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return self._spec.snapshot.schema.identifier_names
 
     def history(self) -> pa.Table:
-        """The table's commits, oldest first: the same as `inspect("history")`.
+        """The table's commits, oldest first.
 
         Returns:
             For Iceberg, the snapshot log: the columns of Iceberg's metadata table `history`, and each snapshot's

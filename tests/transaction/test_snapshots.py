@@ -177,7 +177,7 @@ def test_manifests_are_rewritten_by_partition_without_a_change_of_rows(kind: str
     assert (result.rewritten, result.written) == (9, 1)
     assert str(result) == "9 manifests rewritten as 1"
     assert table.scan().select("id", "part", *lineage).to_arrow().sort_by("id") == before
-    assert table.inspect("history")["operation"].to_pylist()[-1] == "replace"
+    assert table.history()["operation"].to_pylist()[-1] == "replace"
     entries = table.inspect("entries")
     assert set(entries["status"].to_pylist()) == {0}
     parts = [entry["data_file"]["partition"]["part"] for entry in entries.to_pylist()]

@@ -27,11 +27,10 @@ HISTORY = Schema(
         t.Field(2, "snapshot_id", t.LONG, required=True),
         t.Field(3, "parent_id", t.LONG),
         t.Field(4, "is_current_ancestor", t.BOOLEAN, required=True),
-        # Not in Iceberg's Java implementation:
-        t.Field(5, "operation", t.STRING),
-        t.Field(6, "summary", _SUMMARY),
     )
 )
+# What `Table.history` returns: the operation and summary of each snapshot, too.
+COMMITS = Schema((*HISTORY.fields, t.Field(5, "operation", t.STRING), t.Field(6, "summary", _SUMMARY)))
 REFS = Schema(
     (
         t.Field(1, "name", t.STRING, required=True),
@@ -76,22 +75,23 @@ def _summary(snapshot: IcebergSnapshot) -> list[tuple[str, str]]:
 def history_table(metadata: TableMetadata) -> Rows:
     """The snapshot log: when each snapshot became current, oldest first. Raises `CorruptMetadata` if it is damaged."""
     metadata.check_log("snapshot-log")
-    return snapshot_log(metadata)
+    return Rows(HISTORY, snapshot_log(metadata).rows)
 
 
 def snapshot_log(metadata: TableMetadata) -> Rows:
-    """The rows of `history`; if the log is missing or damaged, all snapshots, by the time of their commit.
+    """When each snapshot became current, with its operation and summary.
 
-    A table of which all snapshots are on other branches than `main` has an empty log: none of them was ever current.
+    If the log is missing or damaged: all snapshots, by the time of their commit. A table of which all snapshots are on
+    other branches than `main` has an empty log: none of them was ever current.
     """
     log = metadata.snapshot_log
     if not log and metadata.current_snapshot_id is not None:
         log = tuple(sorted(((s.timestamp_ms, s.id) for s in metadata.snapshots.values()), key=lambda each: each[0]))
-    return Rows(HISTORY, tuple(_logged_snapshot(metadata, at, snapshot_id) for at, snapshot_id in log))
+    return Rows(COMMITS, tuple(_logged_snapshot(metadata, at, snapshot_id) for at, snapshot_id in log))
 
 
 def _logged_snapshot(metadata: TableMetadata, at: int, snapshot_id: int) -> dict[str, Any]:
-    """A row of `history`; of a snapshot that has expired, only its id and the time are known."""
+    """An entry of the snapshot log; of a snapshot that has expired, only its id and the time are known."""
     known = metadata.snapshots.get(snapshot_id)
     return {
         "made_current_at": from_millis(at),
