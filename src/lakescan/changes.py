@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakescan import engines
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
+from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, NoSuchColumn
@@ -101,9 +102,11 @@ class Changes:
         """The changes as a table."""
         return as_shown(pa.Table.from_batches(self.to_batches(), schema=self.schema))
 
-    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
-        """The changes as a pandas data frame; `arguments` are those of `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**arguments)
+    def to_pandas(
+        self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
+    ) -> pandas.DataFrame:
+        """The changes as a pandas data frame; see `Scan.to_pandas`."""
+        return pandas_frame(self.to_arrow(), dtype_backend, **arguments)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The changes as an Arrow stream."""

@@ -277,9 +277,11 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """All rows as an Arrow table; see `Scan.to_arrow`."""
         return self.scan().to_arrow()
 
-    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
+    def to_pandas(
+        self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
+    ) -> pandas.DataFrame:
         """All rows as a pandas data frame; see `Scan.to_pandas`."""
-        return self.scan().to_pandas(**arguments)
+        return self.scan().to_pandas(dtype_backend, **arguments)
 
     @overload
     def to_polars(self, *, lazy: Literal[False] = False) -> polars.DataFrame: ...

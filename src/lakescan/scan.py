@@ -13,6 +13,7 @@ from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.distinct_names import check_distinct
+from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
@@ -384,20 +385,23 @@ class Scan:
         """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(scan)`, `pa.table(scan)`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
+    def to_pandas(self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any) -> pandas.DataFrame:
         """The rows as a pandas data frame.
 
         Args:
+            dtype_backend: pandas's name of its data types: `"pyarrow"` for `pandas.ArrowDtype`, or `"numpy_nullable"`.
+                Both keep integers with nulls exact. By default, pandas has such a column as doubles, which round
+                integers of more than 53 bits.
             arguments: Those of `pyarrow.Table.to_pandas`.
 
         Raises:
+            InvalidOption: There is no such `dtype_backend`.
             MissingDependency: pandas is not installed.
 
         Example:
-            >>> scan.to_pandas(types_mapper=pd.ArrowDtype)
+            >>> scan.to_pandas(dtype_backend="pyarrow")
         """
-        _require("pandas", lambda: __import__("pandas"))
-        return self.to_arrow().to_pandas(**arguments)
+        return pandas_frame(self.to_arrow(), dtype_backend, **arguments)
 
     @overload
     def to_polars(self, *, lazy: Literal[False] = False) -> polars.DataFrame: ...

@@ -65,6 +65,11 @@ INTEGRAL = (BYTE, SHORT, INT, LONG)
 FLOATING = (FLOAT, DOUBLE)
 
 
+def exact_integers(kind: Type) -> int:
+    """Return the magnitude below which a floating-point type represents every integer exactly."""
+    return 2**24 if kind == FLOAT else 2**53
+
+
 @dataclass(frozen=True)
 class Decimal(Type):
     """A fixed-point number of at most 38 digits."""

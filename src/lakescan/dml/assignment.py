@@ -32,7 +32,7 @@ _NAMES: dict[t.Type, str] = {
 _DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
 
 
-def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> str:
+def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool, checks_floats: bool = False) -> str:
     """The text of a value as a column takes it.
 
     Args:
@@ -40,6 +40,8 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
         found: Its type.
         column: The column.
         ansi: Whether casts of the session fail for values that do not fit (`spark.sql.ansi.enabled`).
+        checks_floats: Whether whole floats that may be rounded integers fail the statement for integer columns. pandas
+            makes such floats of integers with nulls.
 
     Returns:
         The text itself where no cast is needed. Structs, arrays and maps are left to the writer, which matches members
@@ -65,19 +67,30 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
             f"convert {found} to {column.type}. Cast the value, if it is meant"
         )
     name = _name(kind)
+    column_name = column.name.replace("\\", "\\\\").replace("'", "\\'")
+    if checks_floats and found in t.FLOATING and kind in t.INTEGRAL:
+        limit = t.exact_integers(found)
+        problem = (
+            f"column {column_name} is {name}, and floats of {limit:,} and more may be rounded integers. Give the values "
+            "as integers: pandas keeps integers with nulls in columns of the type Int64. CAST the value, if it is meant"
+        )
+        value = f"CAST({value_sql} AS {name})"
+        return f"if(abs({value_sql}) >= {limit}, raise_error('{problem}'), {value})"
     if ansi or _always_fits(found, kind):
         return f"CAST({value_sql} AS {name})"
-    column_name = column.name.replace("\\", "\\\\").replace("'", "\\'")
     fails = f"raise_error(concat('column {column_name} is {name}, and a value does not fit: ', {value_sql}))"
     return f"coalesce(try_cast({value_sql} AS {name}), if({value_sql} IS NULL, NULL, {fails}))"
 
 
-def assigned_within(types: Sequence[t.Type], *, ansi: bool) -> Callable[[int, tuple[str, ...], str, t.Field], str]:
+def assigned_within(
+    types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False
+) -> Callable[[int, tuple[str, ...], str, t.Field], str]:
     """What makes the texts of values fit: of a whole column, or of a member to which names lead.
 
     Args:
         types: The types of the values as they are, by place.
         ansi: As for `assigned`.
+        checks_floats: As for `assigned`.
 
     Example:
         >>> assigned_within([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
@@ -89,7 +102,7 @@ def assigned_within(types: Sequence[t.Type], *, ansi: bool) -> Callable[[int, tu
         for name in path:
             assert isinstance(found, t.Struct)
             found = next(each.type for each in found.fields if each.name == name)
-        return assigned(value, found, column, ansi=ansi)
+        return assigned(value, found, column, ansi=ansi, checks_floats=checks_floats)
 
     return of
 

@@ -28,7 +28,7 @@ from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.open_table import Table
-from lakescan.query.given_frames import arrow_table
+from lakescan.query.given_frames import arrow_table, may_have_rounded
 from lakescan.query.lazy import Joins, Query, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
 from lakescan.query.nanoseconds import as_microseconds
@@ -338,6 +338,7 @@ def change(
             of_spark[0].sparkSession, target, statement, frames, arguments
         )
         return result
+    rounds = may_have_rounded(frames)
     frames = {name: read_again(name, frame) for name, frame in frames.items()}
     for name, frame in frames.items():
         if isinstance(frame, pa.Table):
@@ -370,7 +371,7 @@ def change(
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records
         selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
-    found = selecting.query(assigned_within(types, ansi=True))
+    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:

@@ -21,6 +21,7 @@ from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, near
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.grammar.text import tokens
 from lakescan.options.write import WriteOptions
+from lakescan.query.given_frames import may_have_rounded
 from lakescan.query.lazy import Query, columns_of, query, reads
 from lakescan.scan_spec import as_predicate
 from lakescan.transaction.base import Target
@@ -44,7 +45,9 @@ class Output:
 class Insertion:
     """An INSERT into an open table. Raises what is wrong with it as far as the table's columns say so.
 
-    `values` are those of the statement's parameters. `case_sensitive`: whether listed columns must have the same case.
+    - `values`: those of the statement's parameters.
+    - `case_sensitive`: whether listed columns must have the same case.
+    - `checks_floats`: whether floats that may be rounded integers are refused for integer columns.
     """
 
     statement: Insert
@@ -52,6 +55,7 @@ class Insertion:
     options: WriteOptions
     values: Mapping[str, Any]
     case_sensitive: bool = False
+    checks_floats: bool = False
 
     @property
     def _fields(self) -> Sequence[t.Field]:
@@ -135,9 +139,11 @@ class Insertion:
             if column is not None and self.listed is not None:
                 _check_members(column.name, kind, column.type)
             text = quoted(f"c{n}")
-            outputs.append(
-                Output(name, text) if column is None else Output(column.name, assigned(text, kind, column, ansi=ansi))
-            )
+            if column is None:
+                outputs.append(Output(name, text))
+                continue
+            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats)
+            outputs.append(Output(column.name, value))
         for (name, text), kind in zip(self.partition.items(), kinds, strict=True):
             outputs.append(Output(name, assigned(text, kind, self._column(name), ansi=ansi)))
         return outputs
@@ -213,6 +219,7 @@ def inserted(
     *,
     dynamic: bool = False,
     case_sensitive: bool = False,
+    checks_floats: bool = False,
 ) -> WriteResult:
     """Run an INSERT by an engine.
 
@@ -223,6 +230,7 @@ def inserted(
         run: Runs it.
         dynamic: Whether an overwrite replaces the partitions of its rows, where not all of them have values.
         case_sensitive: Whether listed columns must have the same case as the table's.
+        checks_floats: As for `Insertion`.
     """
     count = len(_fields_of(found.table.partitioning))
     given = [value for _, value in statement.partition if value is not None]
@@ -230,7 +238,8 @@ def inserted(
     more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
     options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {})}
     return found.run(
-        options, lambda target, checked: run(Insertion(statement, target, checked, values, case_sensitive))
+        options,
+        lambda target, checked: run(Insertion(statement, target, checked, values, case_sensitive, checks_floats)),
     )
 
 
@@ -255,7 +264,8 @@ def insert(
         reads_target = reads(rows, one.target.scan.table.location)
         return one.write(ArrowRows(reader.schema, reader), outputs, value_of, reads_target=reads_target)
 
-    return inserted(statement, changed_table(statement.target, within, frames, text), args, written)
+    found = changed_table(statement.target, within, frames, text)
+    return inserted(statement, found, args, written, checks_floats=may_have_rounded(frames))
 
 
 def _check_members(path: str, found: t.Type, kind: t.Type) -> None:

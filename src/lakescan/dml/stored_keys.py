@@ -145,4 +145,6 @@ def _changed(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None
             exact = f"CAST({given} AS TIMESTAMP_NTZ)"
         else:
             return None
+    if found in t.FLOATING and kind in t.INTEGRAL:  # it may have been rounded before
+        return f"(abs({given}) >= {t.exact_integers(found)} OR NOT ({stored} <=> {exact}))"
     return None if kind == t.STRING else f"NOT ({stored} <=> {exact})"

@@ -31,6 +31,17 @@ def arrow_table(name: str, frame: Any) -> pa.Table:
     )
 
 
+def may_have_rounded(frames: Mapping[str, Any]) -> bool:
+    """Whether a frame comes from a library that may keep integers as floats, as pandas does with nulls.
+
+    Tables and scans have the types of their table, and Spark's frames those of Spark.
+    """
+    return any(
+        isinstance(each, pa.Table | pa.RecordBatch) or not type(each).__module__.startswith(("lakescan", "pyspark"))
+        for each in frames.values()
+    )
+
+
 class GivenFrames(Views):
     """Frames that the user gave by name. Their rows are taken when they are first asked for, and kept."""
 

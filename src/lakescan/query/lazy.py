@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from lakescan.common.arrays import table_without_inner_offsets
 from lakescan.common.arrow_html import arrow_as_html, as_shown
 from lakescan.common.distinct_names import as_distinct, renamed, renamed_table, with_own_names
 from lakescan.common.html import preformatted, section
+from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
 from lakescan.common.untyped_nulls import fitted
@@ -145,16 +146,15 @@ class Query:
         """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(query)`, `pa.table(query)`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
-        """The rows as a pandas data frame.
-
-        Args:
-            arguments: Those of `pyarrow.Table.to_pandas`.
+    def to_pandas(
+        self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
+    ) -> pandas.DataFrame:
+        """The rows as a pandas data frame; see `Scan.to_pandas`.
 
         Example:
-            >>> query.to_pandas()
+            >>> query.to_pandas(dtype_backend="numpy_nullable")
         """
-        return self.to_arrow().to_pandas(**arguments)
+        return pandas_frame(self.to_arrow(), dtype_backend, **arguments)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a Polars data frame.

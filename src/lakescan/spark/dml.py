@@ -34,6 +34,7 @@ from lakescan.grammar.names import Sql
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.dialect.types import of_arrow
+from lakescan.query.given_frames import may_have_rounded
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.audit import staging
@@ -96,7 +97,8 @@ def change(
         with in_own_words(one.statement, found.text, target.writes.schema.names):
             columns = query_schema(spark, found.text, arguments, given)
         types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
-        found = selecting.query(assigned_within(types, ansi=settings.is_ansi))
+        rounds = may_have_rounded(frames)
+        found = selecting.query(assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds))
     rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
     with in_own_words(one.statement, found.text, target.writes.schema.names):
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})

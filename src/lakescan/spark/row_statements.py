@@ -17,6 +17,7 @@ from lakescan.dml.target import changed_table, names_table
 from lakescan.errors import LakescanError
 from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import of_arrow
+from lakescan.query.given_frames import may_have_rounded
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.audit import staging
 from lakescan.spark.dml import run_dml
@@ -56,8 +57,10 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         found = replace(target, session=staging(spark))
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
-        sensitive = session_settings(spark).case_sensitive
-        written = inserted(statement, found, values, run, dynamic=is_dynamic, case_sensitive=sensitive)
+        sensitive, rounds = session_settings(spark).case_sensitive, may_have_rounded(frames)
+        written = inserted(
+            statement, found, values, run, dynamic=is_dynamic, case_sensitive=sensitive, checks_floats=rounds
+        )
         return _one_row(spark, {"num_affected_rows": written.rows, "num_inserted_rows": written.rows})
     return _counted(spark, statement, run_dml(spark, statement, values, frames, text))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
@@ -118,6 +119,8 @@ def fitted(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) ->
 def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
     if array.type == kind.arrow():
         return array
+    if kind in t.INTEGRAL and pa.types.is_floating(array.type):
+        _check_exact(array, path)
     try:
         if kind == t.STRING and pa.types.is_fixed_size_binary(array.type):
             return uuid_texts(array)
@@ -134,6 +137,18 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
         raise SchemaMismatch(
             f"column {path!r} is {kind}, and a value does not fit: {error}.{_INSTEAD_OF_NANOS if finer else ''}"
         ) from error
+
+
+def _check_exact(array: pa.Array, path: str) -> None:
+    """Raise `SchemaMismatch` for whole floats so large that they may be other integers, rounded."""
+    limit = t.exact_integers(t.DOUBLE if array.type == pa.float64() else t.FLOAT)
+    rounded = array.filter(pc.greater_equal(pc.abs(array), pa.scalar(limit, array.type)))
+    if len(rounded):
+        raise SchemaMismatch(
+            f"column {path!r} holds integers, and the rows have {rounded[0].as_py()!r} as {array.type}, which may be a "
+            f"rounded value: floats of {limit:,} and more do not tell neighbouring integers apart. pandas makes floats "
+            'of integer columns with nulls: read them with to_pandas(dtype_backend="pyarrow"), or use the type Int64'
+        )
 
 
 def _absent(field: t.Field, rows: int) -> pa.Array:

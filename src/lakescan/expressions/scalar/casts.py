@@ -13,6 +13,7 @@ from lakescan.expressions.scalar.typed import (
     converted,
     evaluated_if,
     evaluated_in_known_years,
+    failing,
     inside_converted,
     is_rounded,
     literal,
@@ -41,6 +42,8 @@ def cast(each: Typed, kind: t.Type) -> Typed:
     """Return `CAST(each AS kind)`; raises `UnsupportedFeature` for types between which the engines cast differently."""
     if each.type == kind:
         return Typed(each.sql, kind, each.raises)
+    if each.type == t.UNKNOWN and each.raises:
+        return failing(each, kind)
     if t.children(kind) and (each.type == t.UNKNOWN or nested.fits(each.type, kind)):
         return inside_converted(each, kind, cast)
     if each.type == t.UNKNOWN:

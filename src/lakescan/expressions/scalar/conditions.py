@@ -52,6 +52,11 @@ def chain(op: str, parts: Sequence[Typed]) -> Typed:
     return Typed(f"CASE {cases} WHEN {nulls} THEN NULL ELSE {other} END", t.BOOLEAN, True)
 
 
+def failure(message: Typed) -> Typed:
+    """Translate `raise_error`: an expression without a value, whose evaluation fails with a message."""
+    return Typed(f"error(CAST({message.sql} AS VARCHAR))", t.UNKNOWN, True)
+
+
 def is_null(each: Typed) -> Typed:
     """Return `each IS NULL`."""
     return Typed(f"({each.sql} IS NULL)", t.BOOLEAN, each.raises)

@@ -46,6 +46,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "floor": _function(arithmetic.rounded("floor"), 1),
     "mod": _function(arithmetic.remainder, 2),
     "positive": _function(arithmetic.positive, 1),
+    "raise_error": _function(conditions.failure, 1),
     "negative": _function(lambda each: arithmetic.negative(replace(each, literal=None)), 1),
     "pmod": _function(arithmetic.positive_remainder, 2),
     "exp": _function(numbers.real("exp"), 1),

@@ -193,6 +193,8 @@ def converted(each: Typed, kind: t.Type) -> Typed:
     """Convert to a type that `common_type` has returned."""
     if each.type == kind:
         return each
+    if each.type == t.UNKNOWN and each.raises:
+        return failing(each, kind)
     if t.children(kind):
         return inside_converted(each, kind, converted)
     if each.type == t.UNKNOWN:
@@ -202,6 +204,14 @@ def converted(each: Typed, kind: t.Type) -> Typed:
     if isinstance(each.type, t.Decimal) and kind == t.DOUBLE and each.type.precision > EXACT_DIGITS:
         return Typed(f"CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)", kind, each.raises)
     return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, each.raises)
+
+
+def failing(each: Typed, kind: t.Type) -> Typed:
+    """Give an expression that only fails, as `raise_error`, the type of the values next to it."""
+    if t.children(kind):
+        null = inside_converted(Typed("NULL", t.UNKNOWN), kind, converted)
+        return Typed(f"CASE WHEN {each.sql} IS NULL THEN {null.sql} END", kind, True)
+    return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, True)
 
 
 def inside_converted(each: Typed, kind: t.Type, convert: Callable[[Typed, t.Type], Typed]) -> Typed:

@@ -1,0 +1,80 @@
+"""Arrow tables as pandas data frames."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidOption, missing_dependency
+
+if TYPE_CHECKING:
+    import pandas
+
+_BACKENDS = ("pyarrow", "numpy_nullable")
+
+
+def pandas_frame(table: pa.Table, dtype_backend: str | None = None, **arguments: Any) -> pandas.DataFrame:
+    """Convert a table to a pandas data frame.
+
+    Args:
+        table: The rows.
+        dtype_backend: pandas's own names of its data types: `"pyarrow"` for `pandas.ArrowDtype`, `"numpy_nullable"` for
+            types such as `Int64`. Both keep integers with nulls exact. By default, pandas has such a column as doubles,
+            which round integers of more than 53 bits.
+        arguments: Those of `pyarrow.Table.to_pandas`.
+
+    Raises:
+        InvalidOption: There is no such backend, or `types_mapper` is given, too.
+        MissingDependency: pandas is not installed.
+
+    Example:
+        >>> pandas_frame(pa.table({"id": [1, None]}), dtype_backend="numpy_nullable").dtypes["id"]
+        Int64Dtype()
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise missing_dependency("pandas", "frames", "to_pandas()") from error
+    if dtype_backend is None:
+        frame: pandas.DataFrame = table.to_pandas(**arguments)
+        return frame
+    if dtype_backend not in _BACKENDS:
+        near = get_close_matches(str(dtype_backend), _BACKENDS, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InvalidOption(f"dtype_backend={dtype_backend!r}: expected {' or '.join(map(repr, _BACKENDS))}.{hint}")
+    if "types_mapper" in arguments:
+        raise InvalidOption("to_pandas: both dtype_backend and types_mapper choose the types of pandas: give one")
+    mapper = pd.ArrowDtype if dtype_backend == "pyarrow" else _nullable
+    frame = table.to_pandas(types_mapper=mapper, **arguments)
+    return frame
+
+
+def _nullable(kind: pa.DataType) -> Any:
+    """The pandas type with nulls for an Arrow type; None for those that NumPy's types hold without loss."""
+    import pandas as pd
+
+    if _has_integers_inside(kind):  # pyarrow makes doubles of integers inside, too, if one of them is null
+        return pd.ArrowDtype(kind)
+    types = {
+        pa.bool_(): pd.BooleanDtype,
+        pa.int8(): pd.Int8Dtype,
+        pa.int16(): pd.Int16Dtype,
+        pa.int32(): pd.Int32Dtype,
+        pa.int64(): pd.Int64Dtype,
+        pa.uint8(): pd.UInt8Dtype,
+        pa.uint16(): pd.UInt16Dtype,
+        pa.uint32(): pd.UInt32Dtype,
+        pa.uint64(): pd.UInt64Dtype,
+        pa.float32(): pd.Float32Dtype,
+        pa.float64(): pd.Float64Dtype,
+        pa.string(): pd.StringDtype,
+    }
+    found = types.get(kind)
+    return None if found is None else found()
+
+
+def _has_integers_inside(kind: pa.DataType) -> bool:
+    inner = [kind.field(n).type for n in range(kind.num_fields)]
+    return any(pa.types.is_integer(each) or _has_integers_inside(each) for each in inner)
