@@ -40,6 +40,7 @@ from lakescan.definition.table_changes import (
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
 from lakescan.grammar.columns import parse_columns
+from lakescan.grammar.given_schema import given_schema, given_type
 from lakescan.grammar.types import parse_type
 from lakescan.transaction.results import AlterResult
 
@@ -69,7 +70,7 @@ class AlterBuilder:
     def add_column(
         self,
         name: str,
-        type: str | pa.DataType,
+        type: Any,
         *,
         comment: str | None = None,
         required: bool = False,
@@ -82,7 +83,7 @@ class AlterBuilder:
 
         Args:
             name: Its name; `address.city` adds a member to the struct `address`.
-            type: An SQL type such as 'DECIMAL(10, 2)', or an Arrow type.
+            type: An SQL type such as 'DECIMAL(10, 2)', or a type of Arrow, PySpark, pandas, Polars or pyiceberg.
             comment: What it is about.
             required: Whether it may not be null; that takes a table without rows, or a default.
             default: Its value in older rows, and in new ones without it (Iceberg from format version 3 on); Delta has
@@ -127,7 +128,7 @@ class AlterBuilder:
         self,
         name: str,
         *,
-        type: str | pa.DataType | None = None,
+        type: Any = None,
         comment: str | Kept | None = KEPT,
         required: bool | None = None,
         default: Any = KEPT,
@@ -138,7 +139,7 @@ class AlterBuilder:
 
         Args:
             name: Its name.
-            type: A wider type that holds all values of the earlier one.
+            type: A wider type that holds all values of the earlier one; see `add_column`.
             comment: What it is about; None removes the comment.
             required: Whether it may not be null. A column that may be null can become required only if the format can
                 tell that no row has a null.
@@ -155,22 +156,23 @@ class AlterBuilder:
             ChangeColumn(parse_reference(name), wider, comment, required, given, _place(first, after))
         )
 
-    def replace_columns(self, columns: pa.Schema | str) -> AlterBuilder:
+    def replace_columns(self, columns: Any) -> AlterBuilder:
         """Replace all columns.
 
         Iceberg: older rows have nulls in all of them, whatever their names were. Delta: columns are matched by their
         names and keep their values; others are either added or dropped, not both in one statement.
 
         Args:
-            columns: An Arrow schema, or text as in CREATE TABLE.
+            columns: Text as in CREATE TABLE, or a schema as `Catalog.create_table` takes it.
 
         Example:
             >>> orders.alter().replace_columns("id BIGINT, note STRING").commit()
         """
-        if isinstance(columns, str):
-            parsed = parse_columns(columns)
+        found = given_schema(columns).columns
+        if isinstance(found, str):
+            parsed = parse_columns(found)
             return self.with_change(ReplaceColumns(parsed.columns, parsed.defaults))
-        return self.with_change(ReplaceColumns(columns_of(columns)))
+        return self.with_change(ReplaceColumns(columns_of(found)))
 
     def set_key(self, *columns: str) -> AlterBuilder:
         """Set the columns that identify a row: Iceberg's identifier fields, the keys of `upsert`.
@@ -372,12 +374,9 @@ class AlterBuilder:
             raise InvalidOption("alter() without a change: add one, such as add_column(name, type)")
         return self._run(self._changes)
 
-    def _type(self, name: str, given: str | pa.DataType) -> t.Type:
-        if isinstance(given, str):
-            return parse_type(given)
-        if not isinstance(given, pa.DataType):
-            raise InvalidOption(f"the type of {name!r} is {given!r}: give an SQL type as text, or an Arrow type")
-        return columns_of(pa.schema([pa.field(name, given)]))[0].type
+    def _type(self, name: str, given: Any) -> t.Type:
+        found = given_type(name, given)
+        return parse_type(found) if isinstance(found, str) else columns_of(pa.schema([pa.field(name, found)]))[0].type
 
 
 def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:

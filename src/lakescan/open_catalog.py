@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace as replaced
 from datetime import date, datetime
 from typing import Any, Unpack
 
@@ -22,6 +23,7 @@ from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.common.retries import read_again
 from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.from_rows import delta_columns, iceberg_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import (
     CommitStateUnknown,
@@ -34,7 +36,8 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
-from lakescan.grammar.columns import NO_COLUMNS, parse_columns
+from lakescan.grammar.columns import NO_COLUMNS, ColumnsText, parse_columns
+from lakescan.grammar.given_schema import given_schema
 from lakescan.notebook import catalog_as_html
 from lakescan.open_table import Table
 from lakescan.open_transaction import Transaction
@@ -304,12 +307,12 @@ class Catalog(CatalogViews):
     def create_table(
         self,
         name: str,
-        columns: pa.Schema | str,
+        columns: Any,
         *,
         format: str = "iceberg",
-        primary_key: str | Sequence[str] = (),
-        partition_by: str | Sequence[str] = (),
-        sort_by: str | Sequence[str] = (),
+        primary_key: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        sort_by: str | Sequence[str] | None = None,
         defaults: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
         location: str | os.PathLike[str] | None = None,
@@ -321,7 +324,8 @@ class Catalog(CatalogViews):
 
         Args:
             name: `namespace.table`.
-            columns: An Arrow schema, or text as in SQL: `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`.
+            columns: Text as in SQL, `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`; an Arrow schema; PySpark's
+                `StructType`; a schema of pandas (`dtypes`), Polars, pyiceberg or deltalake; or a frame with a schema.
             format: 'iceberg' or 'delta'.
             primary_key: The identifier fields (Iceberg): required columns, neither float nor double.
             partition_by: Columns, and Iceberg's transforms: `days(ts)`, `bucket(16, id)`, `truncate(4, name)`.
@@ -346,8 +350,8 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.create_table("shop.sales", "order_id BIGINT NOT NULL, day DATE", partition_by=["day"])
         """
-        parsed = parse_columns(columns, of_new_table=True) if isinstance(columns, str) else NO_COLUMNS
-        fields, key = (parsed.columns, parsed.key) if isinstance(columns, str) else (columns_of(columns), ())
+        parsed, key = _new_columns(columns, format, properties)
+        fields = parsed.columns
         given = dict(defaults or {})
         fields = tuple(with_default(field, given.pop(field.name, None)) for field in fields)
         if given:
@@ -355,9 +359,9 @@ class Catalog(CatalogViews):
             raise InvalidOption(f"defaults has {min(given)!r}, which is not a column.{suggestion}")
         definition = TableDefinition(
             numbered(fields),
-            (split_list(primary_key) if isinstance(primary_key, str) else tuple(primary_key)) or key,
-            tuple(map(Term.parse, _terms("partition_by", partition_by))),
-            tuple(map(SortTerm.parse, _terms("sort_by", sort_by))),
+            (split_list(primary_key) if isinstance(primary_key, str) else tuple(primary_key or ())) or key,
+            tuple(map(Term.parse, _terms("partition_by", partition_by or ()))),
+            tuple(map(SortTerm.parse, _terms("sort_by", sort_by or ()))),
             property_texts(properties),
             location=None if location is None else location_of(location),
             comment=comment,
@@ -498,13 +502,10 @@ class Catalog(CatalogViews):
         identifier = self._identifier(name)
         if self.table_exists(name):
             raise TableExists(f"{identifier} already exists: drop it first, or choose another name")
-        fields = (
-            None
-            if columns is None
-            else parse_columns(columns).columns
-            if isinstance(columns, str)
-            else columns_of(columns)
-        )
+        fields = None
+        if columns is not None:
+            found = given_schema(columns).columns
+            fields = parse_columns(found).columns if isinstance(found, str) else columns_of(found)
         names = None if partition_by is None else _terms("partition_by", partition_by)
         wanted = Import(
             location_of(folder).rstrip("/"),
@@ -515,7 +516,7 @@ class Catalog(CatalogViews):
         )
         return import_files(format_named(format), self._catalog, identifier, wanted)
 
-    def create_table_if_not_exists(self, name: str, columns: pa.Schema | str, **definition: Any) -> Table:
+    def create_table_if_not_exists(self, name: str, columns: Any, **definition: Any) -> Table:
         """Open a table, or create it if it does not exist.
 
         Args:
@@ -790,6 +791,22 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
     if said:
         give(name, said)
     return Catalog(name)
+
+
+def _new_columns(
+    given: Any, format_name: str, properties: Mapping[str, str] | None
+) -> tuple[ColumnsText, tuple[str, ...]]:
+    """The columns of a new table with their rules, and its key."""
+    found = given_schema(given)
+    if isinstance(found.columns, str):
+        parsed = parse_columns(found.columns, of_new_table=True)
+        return parsed, parsed.key
+    if not found.is_of_frame:
+        return replaced(NO_COLUMNS, columns=columns_of(found.columns)), found.key
+    if format_named(format_name).name == "delta":
+        return replaced(NO_COLUMNS, columns=delta_columns(found.columns)), ()
+    has_nanoseconds = str((properties or {}).get("format-version", "")) == "3"
+    return replaced(NO_COLUMNS, columns=iceberg_columns(found.columns, nanoseconds=has_nanoseconds)), ()
 
 
 def _terms(argument: str, given: str | Sequence[str]) -> Sequence[str]:

@@ -385,7 +385,9 @@ class Scan:
         """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(scan)`, `pa.table(scan)`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any) -> pandas.DataFrame:
+    def to_pandas(
+        self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
+    ) -> pandas.DataFrame:
         """The rows as a pandas data frame.
 
         Args:

@@ -327,3 +327,33 @@ def test_delta_s_generated_and_identity_columns_are_left_out_or_default(lake: Pa
     assert len({row["id"] for row in found} - {None}) == 3
     with pytest.raises(UnsupportedFeature, match="DEFAULT for the column 'id'"):
         lakescan.sql(f"INSERT INTO {name} VALUES (DEFAULT, 3, 6), (9, 4, 8)")
+
+
+ALL_DEFAULT = {
+    "VALUES (DEFAULT, DEFAULT)": 1,
+    "VALUES (DEFAULT, DEFAULT), (default, DEFAULT)": 2,
+    "(id) VALUES (DEFAULT), (DEFAULT)": 2,
+    "(text) SELECT DEFAULT": 1,
+    "SELECT DEFAULT, DEFAULT WHERE 1 = 0": 0,
+    "SELECT DEFAULT, DEFAULT LIMIT 1": 1,
+}
+
+
+@pytest.mark.parametrize("into", ["INTO", "OVERWRITE"])
+@pytest.mark.parametrize("rows", ALL_DEFAULT)
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_of_defaults_alone_are_written(lake: Path, name: str, rows: str, into: str) -> None:
+    more = "TBLPROPERTIES ('format-version' = '3')" if name == "iceberg" else ""
+    made("id INT DEFAULT 5, text STRING DEFAULT 'x'", name, more)
+    result = lakescan.sql(f"INSERT {into} ins.db.t {rows}")
+    assert result.rows == ALL_DEFAULT[rows]
+    found = lakescan.table("ins.db.t").to_arrow().select(["id", "text"]).to_pylist()
+    assert found == [{"id": 5, "text": "x"}] * ALL_DEFAULT[rows]
+
+
+def test_rows_whose_values_are_all_computed_are_refused(tmp_path: Path) -> None:
+    lake = lakescan.catalog("computed", warehouse=str(tmp_path / "computed"))
+    lake.create_namespace("db")
+    lakescan.sql("CREATE TABLE computed.db.t (id BIGINT GENERATED ALWAYS AS IDENTITY) USING delta")
+    with pytest.raises(UnsupportedFeature, match="all values are computed: id"):
+        lakescan.sql("INSERT INTO computed.db.t VALUES (DEFAULT)")

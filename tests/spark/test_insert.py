@@ -184,3 +184,16 @@ def test_what_is_taken_and_refused_is_what_sparks_parser_takes_and_refuses(spark
     else:
         with pytest.raises(ParseException):
             parser.parsePlan(text)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_of_defaults_alone_are_written(spark: Any, lake: Path, name: str) -> None:
+    more = "TBLPROPERTIES ('format-version' = '3')" if name == "iceberg" else ""
+    lakescan.sql(f"CREATE TABLE sparkins.db.d (id INT, n INT DEFAULT 7) USING {name} {more}")
+    for into, values, count in (
+        ("INTO", "VALUES (DEFAULT, DEFAULT)", 1),
+        ("INTO", "(id) VALUES (DEFAULT), (DEFAULT)", 3),
+        ("OVERWRITE", "VALUES (DEFAULT, DEFAULT), (DEFAULT, DEFAULT)", 2),
+    ):
+        lakescan.spark.sql(spark, f"INSERT {into} sparkins.db.d {values}")
+        assert rows("d") == [(None, 7)] * count

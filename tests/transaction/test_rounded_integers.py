@@ -1,4 +1,4 @@
-"""Integers that a frame keeps as floats, as pandas does where there are nulls: exact ones are stored, rounded ones never."""
+"""Integers that a frame holds as floats, as pandas does next to nulls: exact ones are stored, rounded ones refused."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ def pandas_frame(table: pa.Table, dtype_backend: str | None = None, **arguments:
     if "types_mapper" in arguments:
         raise InvalidOption("to_pandas: both dtype_backend and types_mapper choose the types of pandas: give one")
     mapper = pd.ArrowDtype if dtype_backend == "pyarrow" else _nullable
-    frame = table.to_pandas(types_mapper=mapper, **arguments)
-    return frame
+    return table.to_pandas(types_mapper=mapper, **arguments)
 
 
 def _nullable(kind: pa.DataType) -> Any:

@@ -71,8 +71,8 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool, chec
     if checks_floats and found in t.FLOATING and kind in t.INTEGRAL:
         limit = t.exact_integers(found)
         problem = (
-            f"column {column_name} is {name}, and floats of {limit:,} and more may be rounded integers. Give the values "
-            "as integers: pandas keeps integers with nulls in columns of the type Int64. CAST the value, if it is meant"
+            f"column {column_name} is {name}, and floats of {limit:,} and more may be rounded integers. Give integers: "
+            "pandas keeps integers with nulls in columns of the type Int64. CAST the value, if it is meant"
         )
         value = f"CAST({value_sql} AS {name})"
         return f"if(abs({value_sql}) >= {limit}, raise_error('{problem}'), {value})"

@@ -16,20 +16,24 @@ from lakescan.write.column_rules import ColumnRules
 _SETS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
 
 
-def with_defaults(query: str, columns: Sequence[t.Field] | None, rules: ColumnRules) -> tuple[str, frozenset[int]]:
+def with_defaults(
+    query: str, columns: Sequence[t.Field] | None, rules: ColumnRules, *, has_others: bool = False
+) -> tuple[str, frozenset[int]]:
     """A query with values in the place of `DEFAULT`: in VALUES, and in the list of a SELECT without FROM.
 
     Args:
         query: The text.
         columns: The columns that its values are for, in order; None if they are matched by name.
         rules: What the table's columns are filled with.
+        has_others: Whether the statement gives values to other columns, in PARTITION.
 
     Returns:
-        The text, and the places of the columns that have DEFAULT in all rows: they are left to the writer.
+        The text, and the places of the columns that have DEFAULT in all rows: they are left to the writer. Rows need at
+        least one column, so where all have DEFAULT, one gets its value in the text.
 
     Raises:
         InvalidStatement: Values are matched by name.
-        UnsupportedFeature: A default that no literal has, in some rows only.
+        UnsupportedFeature: A default that no literal has, in some rows only, or rows whose values are all computed.
     """
     if "default" not in query.lower():
         return query, frozenset()
@@ -45,6 +49,8 @@ def with_defaults(query: str, columns: Sequence[t.Field] | None, rules: ColumnRu
         raise words.error("DEFAULT is for values that are matched by their places, not BY NAME", at)
     is_alone = words.find(lambda n: any(words.spells(n, each) for each in _SETS)) == len(words.words)
     everywhere = frozenset.intersection(*(frozenset(each) for each in marked)) if is_alone else frozenset()
+    if rows and everywhere and not has_others and all(len(row) == len(everywhere) for row in rows):
+        everywhere -= {_first_literal(columns, everywhere, rules)}
     edits = []
     for row, places in zip(rows, marked, strict=True):
         for n in places:
@@ -74,6 +80,17 @@ def _rows(words: Words) -> list[list[tuple[int, int]]]:
     first = start + 1 + (words.spells(start + 1, "ALL") or words.spells(start + 1, "DISTINCT"))
     ends = ("WHERE", "LIMIT", *_SETS)
     return [words.listed(first, words.find(lambda n: any(words.spells(n, each) for each in ends), first))]
+
+
+def _first_literal(columns: Sequence[t.Field], places: frozenset[int], rules: ColumnRules) -> int:
+    """Return the place of the first column whose default is a literal."""
+    for n in sorted(places):
+        if n < len(columns) and columns[n].name not in {*rules.generated, *rules.identities}:
+            return n
+    raise UnsupportedFeature(
+        f"rows of which all values are computed: {', '.join(each.name for each in columns)}",
+        "Give another column a value.",
+    )
 
 
 def _default_of(column: t.Field, rules: ColumnRules) -> str:

@@ -107,7 +107,8 @@ class Insertion:
     @cached_property
     def _with_defaults(self) -> tuple[str, frozenset[int]]:
         text = self.statement.query.text
-        text, places = with_defaults(text, self.listed, self.target.writes.rules)
+        rules, has_others = self.target.writes.rules, bool(self.partition)
+        text, places = with_defaults(text, self.listed, rules, has_others=has_others)
         clause = self.statement.with_clause
         if clause is None:
             return text, places

@@ -149,7 +149,11 @@ class Query:
     def to_pandas(
         self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
     ) -> pandas.DataFrame:
-        """The rows as a pandas data frame; see `Scan.to_pandas`.
+        """The rows as a pandas data frame.
+
+        Args:
+            dtype_backend: `"pyarrow"` or `"numpy_nullable"` keep integers with nulls exact; see `Scan.to_pandas`.
+            arguments: Those of `pyarrow.Table.to_pandas`.
 
         Example:
             >>> query.to_pandas(dtype_backend="numpy_nullable")
