@@ -69,8 +69,8 @@ class Maintained(Protocol):
 class TableMaintenance:
     """The methods of `Table` that are about its health."""
 
-    def health(self: Maintained, *, orphans: bool = False) -> TableHealth:
-        """What the table's files and metadata cost its readers, and what is worth mending: from metadata alone.
+    def health(self: Maintained, *, orphans: bool = False, missing: bool | None = None) -> TableHealth:
+        """What the table's files and metadata cost its readers, and what is worth mending, from its metadata.
 
         Small files, deletes, skew of partitions, manifests or the log, and what older states keep; each finding with
         what it would cost to mend it, and the commands that do so. No data file is opened. The result prints as
@@ -78,6 +78,8 @@ class TableMaintenance:
 
         Args:
             orphans: Also list the table's folders for files that nothing references, which takes long for many files.
+            missing: Look up all data and delete files in storage, and name those that do not exist. In an object store
+                that takes one request a file. By default, up to 10,000 files of a local filesystem are looked up.
 
         Returns:
             The figures, and the findings in the order in which `maintain` mends them.
@@ -88,12 +90,12 @@ class TableMaintenance:
 
         Example:
             >>> print(orders.health())
-            >>> orders.health(orphans=True).to_html("health.html")
+            >>> orders.health(orphans=True, missing=True).to_html("health.html")
         """
         from lakescan.health import measured
 
         found = self.remove_orphans(dry_run=True) if orphans else None
-        return measured(str(self.name or self.location), self.scan().spec, found)
+        return measured(str(self.name or self.location), self.scan().spec, found, missing=missing)
 
     def maintain(
         self: Maintained,

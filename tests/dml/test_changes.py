@@ -453,16 +453,6 @@ def test_rows_beyond_the_memory_limit_wait_in_files(local: lakescan.Catalog) -> 
         table.append(source, memory_limit="1g")
 
 
-def test_a_table_with_columns_named_as_places_of_rows_is_refused(local: lakescan.Catalog) -> None:
-    """Positions would be read of the table's own column, and other rows deleted."""
-    for name in ("_pos", "_FILE"):
-        table = local.create_table("db.t", f"id BIGINT, {name} STRING", exist_ok=False)
-        table.append(pa.table({"id": [1], name: ["0"]}))
-        with pytest.raises(UnsupportedFeature, match=name):
-            table.delete("id = 1")
-        local.drop_table("db.t")
-
-
 def test_uuids_are_kept_and_set_by_texts(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT, u UUID")
     uuids = pa.array([b"0123456789abcdef", None], pa.binary(16))

@@ -263,3 +263,29 @@ def test_a_table_that_does_not_own_its_files_is_maintained_without_removing_any(
     local.create_table("db.t", "id BIGINT, part STRING", properties={"gc.enabled": "false"}).append(rows((1, "a")))
     assert "its files are not removed, since gc.enabled is not true" in str(now().health())
     assert now().maintain().steps == ()
+
+
+def test_files_that_are_not_in_storage_are_named_with_what_to_do(made: Make) -> None:
+    made()
+    table = appended(now(), 2)
+    assert now().health().missing == ()
+    lost = Path(table.scan().plan().table.files["path"][0].as_py().removeprefix("file://"))
+    lost.unlink()
+    found = now().health()
+    assert [Path(each.removeprefix("file://")) for each in found.missing or ()] == [lost]
+    (named,) = [each for each in found.findings if each.name == "missing files"]
+    assert lost.name in named.what
+    assert "restore" in named.what
+    assert named.step == ""  # `maintain` does nothing about it
+    assert now().health(missing=False).missing is None
+    assert "missing files" in found.to_html()
+
+
+def test_files_of_deletes_are_looked_up_too(made: Make) -> None:
+    table = made()
+    table = appended(now(), 1)
+    table.alter().set_properties(properties_of(table)).commit()
+    now().delete("id = 3")
+    (path,) = now().scan().plan().table.deletes["path"].to_pylist()
+    Path(path.removeprefix("file://")).unlink()
+    assert now().health(missing=True).missing == (path,)

@@ -18,6 +18,7 @@ from lakescan.dml.statements import Assignment, Delete, Update
 from lakescan.errors import AmbiguousMerge, QueryFailed, SchemaMismatch
 from lakescan.grammar.names import Sql, TableName
 from tests.dml import test_laws as laws
+from tests.dml.test_metadata_names import PROPERTIES, change_rows, created
 from tests.support import own_catalog
 from tests.transaction.support import maker, now, pairs, rows
 
@@ -240,3 +241,14 @@ def test_new_rows_are_brought_together_by_partition(
     assert (result.inserted, result.updated) == (597, 3)
     assert result.files == files
     assert pairs() == [(n, "bca"[n % 3]) for n in range(600)]
+
+
+@pytest.mark.parametrize("column", ["_file", "_pos", "_row_id"])
+@pytest.mark.parametrize(("format_name", "properties"), PROPERTIES)
+def test_rows_change_in_tables_with_columns_named_as_metadata(
+    spark: Any, tmp_path: Path, column: str, format_name: str, properties: str
+) -> None:
+    name = created(tmp_path, column, format_name, properties)
+    change_rows(name, column, lambda text: lakescan.spark.sql(spark, text))
+    found = lakescan.table(name).to_arrow().to_pylist()
+    assert sorted((row[column], row["k"]) for row in found) == [("cz", 2), ("n", 9)]

@@ -74,8 +74,10 @@ def test_branches_number_their_rows_on_from_the_table(three: lakescan.Table) -> 
 def test_a_column_named_as_those_of_lineage_is_not_written_over(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT, _row_id BIGINT", properties=VERSION_3)
     table.append(pa.table({"id": [1, 2], "_row_id": [7, 8]}))
-    with pytest.raises(lakescan.UnsupportedFeature, match="its own column '_row_id'"):
-        now().overwrite(pa.table({"id": [1], "_row_id": [9]}), where="id = 1")
+    now().overwrite(pa.table({"id": [1], "_row_id": [9]}), where="id = 1")
+    found = now().scan().select("id", "_row_id", "_lakescan_row_id as lineage").to_arrow().to_pylist()
+    assert {(row["id"], row["_row_id"]) for row in found} == {(1, 9), (2, 8)}
+    assert {row["lineage"] for row in found if row["id"] == 2} == {1}
 
 
 DEFAULTS = {

@@ -35,11 +35,14 @@ def _open(name: str) -> lakescan.Table:
 def health(
     path: TablePath,
     orphans: Annotated[bool, typer.Option("--orphans", help="Also list files that nothing references.")] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Also look up all data and delete files in storage.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write it to this file, as an HTML page.")] = None,
 ) -> None:
     """Show from metadata what a table costs its readers, and what mends it. The exit code is 5 if something does."""
     with working("looking at the table"):
-        found = _open(path).health(orphans=orphans)
+        found = _open(path).health(orphans=orphans, missing=missing or None)
     if wants_json():
         print_json(found.to_dict())
     else:

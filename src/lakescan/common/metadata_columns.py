@@ -1,10 +1,11 @@
 """Metadata columns, such as a row's file and position (Iceberg specification, "Reserved Field IDs").
 
-They are read only if selected or filtered by; a table column of the same name takes precedence.
+They are read only if selected or filtered by. In a table that has a column of the same name, they have another name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from lakescan.common import types as t
@@ -33,6 +34,24 @@ CHANGE_TYPE = t.Field(2147480001, "_change_type", t.STRING, doc="insert, delete,
 COMMIT_VERSION = t.Field(2147480002, "_commit_version", t.LONG, doc="the version that changed the row")
 COMMIT_TIMESTAMP = t.Field(2147480003, "_commit_timestamp", t.Timestamp(), doc="when that version was committed")
 FIRST_RESERVED_ID = CHANGE_TYPE.id
+
+
+def with_free_names(columns: Iterable[t.Field], table_columns: Iterable[str]) -> tuple[t.Field, ...]:
+    """Return metadata columns under names that no column of the table has in any case.
+
+    Statements that change rows need them next to all columns of the table. A column that has its name in data files as
+    well gets the new name there, too: readers find it by its id.
+    """
+    taken = {each.lower() for each in table_columns}
+    return tuple(_with_free_name(each, taken) for each in columns)
+
+
+def _with_free_name(column: t.Field, taken: Collection[str]) -> t.Field:
+    name = column.name
+    while name.lower() in taken:
+        name = f"_lakescan{name}"
+    physical_name = name if column.physical_name == column.name else column.physical_name
+    return replace(column, name=name, physical_name=physical_name)
 
 
 def row_tracking_columns(row_id_name: str | None, commit_version_name: str | None) -> tuple[t.Field, t.Field]:

@@ -371,7 +371,7 @@ class DeltaTable:
             "",
             schema,
             schema,
-            _metadata_columns(selected.metadata.properties),
+            _metadata_columns(selected.metadata.properties, schema),
             selected.metadata.configuration,
             VersionRows(selected),
         )
@@ -564,11 +564,12 @@ def _state_of(snapshot: Snapshot) -> DeltaState:
     return snapshot.state
 
 
-def _metadata_columns(properties: DeltaProperties) -> tuple[t.Field, ...]:
+def _metadata_columns(properties: DeltaProperties, schema: Schema) -> tuple[t.Field, ...]:
     """File and position of each row; row tracking columns if the table has row tracking."""
     if not properties.row_tracking:
-        return (m.FILE, m.POS)
-    return (m.FILE, m.POS, *m.row_tracking_columns(properties.row_id_column, properties.row_version_column))
+        return m.with_free_names((m.FILE, m.POS), schema.names)
+    tracking = m.row_tracking_columns(properties.row_id_column, properties.row_version_column)
+    return m.with_free_names((m.FILE, m.POS, *tracking), schema.names)
 
 
 def _version_number(version: int | str) -> int:

@@ -82,7 +82,6 @@ class Change:
         names = target.writes.schema.names
         self.target = target
         self.statement: Delete | Update | Merge = with_sides(with_short_names(plain, names), names, source_columns)
-        _check_names(target)
         if _writes_rows(plain):
             _check_types(target)
         self.kind: row_changes.Statement = row_changes.Statement(type(statement).__name__.lower())
@@ -123,6 +122,7 @@ class Change:
             identities=frozenset(writes.rules.identities),
             mark=self.write_id,
             case_sensitive=self._case_sensitive,
+            places=self.places,
         )
 
     @property
@@ -164,12 +164,18 @@ class Change:
     @property
     def scan(self) -> ScanSpec:
         """The scan of the target that the query reads under the name `select.TARGET`."""
-        names = [*self.target.writes.schema.names, FILE.name, POS.name]
+        names = [*self.target.writes.schema.names, *self.places]
         if self.selecting.row_id is not None:
             names.append(self.selecting.row_id)
         scan = self.target.scan if self.given is None else self.target.scan.where(self.given)
         scan = replace(scan, plans=self._plans)
         return scan.select_columns(scan.selectable.select(names))
+
+    @property
+    def places(self) -> tuple[str, str]:
+        """The names of the columns with the file and the position of a row."""
+        names = {each.id: each.name for each in self.target.scan.snapshot.metadata_columns}
+        return names[FILE.id], names[POS.id]
 
     @property
     def records_changes(self) -> bool:
@@ -252,7 +258,8 @@ class Change:
         assert isinstance(self.statement, Merge)
         words = {each.lower() for each in re.findall(r"\w+", self.statement.on.text)}
         names = [each for each in self.target.writes.schema.names if each.lower() in words][:_SHOWN]
-        is_it = Comparison(FILE.name, op="=", value=twice.path) & Comparison(POS.name, op="=", value=twice.position)
+        file, position = self.places
+        is_it = Comparison(file, op="=", value=twice.path) & Comparison(position, op="=", value=twice.position)
         scan = self.target.scan.where(is_it)
         rows = Scan(scan.select_columns(scan.selectable.select(names))).to_arrow().to_pylist() if names else []
         shown = ", ".join(f"{name} = {value!r}" for name, value in (rows[0] if rows else {}).items())
@@ -261,15 +268,6 @@ class Change:
             f"MERGE INTO {self.target.name}: {row} matches more than one row of the source, and which of them counts "
             "is not defined. Nothing was changed. Make the source's keys unique, or add conditions to ON"
         )
-
-
-def _check_names(target: Target) -> None:
-    """Raise `UnsupportedFeature` for a table whose own columns hide the places of its rows."""
-    for name in target.writes.schema.names:
-        if name.lower() in (FILE.name, POS.name):
-            raise UnsupportedFeature(
-                f"changing rows of {target.name}, which has its own column {name!r}", "Rename the column."
-            )
 
 
 def _check_types(target: Target) -> None:

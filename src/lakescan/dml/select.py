@@ -73,6 +73,7 @@ class Selecting:
     - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
     - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
     - `source_columns`: the columns of a MERGE's source, for `*`.
+    - `places`: the names of the target's columns with the file and the position of a row.
     - `mark`: what no column of target and source has in its name; columns of the query are named by it.
     - `case_sensitive`: whether names of columns and members to set must have the same case.
     - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
@@ -88,6 +89,7 @@ class Selecting:
     identities: Collection[str] = ()
     mark: str = ""
     case_sensitive: bool = False
+    places: tuple[str, str] = (FILE.name, POS.name)
 
     def _own(self, name: object) -> str:
         """The name of a column of the query, in backquotes."""
@@ -95,7 +97,7 @@ class Selecting:
 
     def query(self, cast: Cast | None = None) -> ChangeQuery:
         """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
-        outputs = [f"{self._target}.{quoted(name)} AS {self._own(n)}" for n, name in enumerate((FILE.name, POS.name))]
+        outputs = [f"{self._target}.{quoted(name)} AS {self._own(n)}" for n, name in enumerate(self.places)]
         outputs.append(f"{self._action_text} AS {self._own('action')}")
         actions: dict[int, RowAction] = {}
         kept: set[str] = set()
@@ -198,7 +200,7 @@ class Selecting:
         if not isinstance(self.statement, Merge):
             return "1"
         branches = []
-        is_target = f"{self._target}.{quoted(POS.name)} IS NOT NULL"
+        is_target = f"{self._target}.{quoted(self.places[1])} IS NOT NULL"
         is_source = f"{self._source}.{self._own('matched')} IS NOT NULL"
         for when, test in (
             (When.MATCHED, f"{is_target} AND {is_source}"),

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, POS
 from lakescan.common.schema import Schema
 from lakescan.dml.finish import Finished, touched
 from lakescan.dml.positions import FoundRows
@@ -76,10 +75,10 @@ def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
     read[plan.splits["file"].filter(is_read).to_numpy()] = True
     if change.records_changes and read.any():
         return None
-    scan = scan.select_columns(scan.selectable.select([FILE.name, POS.name]))
+    scan = scan.select_columns(scan.selectable.select(change.places))
     others = scan.plan_table(plan.table.filter(pa.array(read)))
     whole = plan.table.filter(pa.array(~read))
-    return ByFilter(found, whole, _count(whole, target.scan), scan, others)
+    return ByFilter(found, whole, _count(whole, target.scan, change.places[1]), scan, others)
 
 
 def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
@@ -149,13 +148,13 @@ def _is_plain(value: object, kind: t.Type) -> bool:
     return False
 
 
-def _count(files: FileTable, scan: ScanSpec) -> int:
+def _count(files: FileTable, scan: ScanSpec, position: str) -> int:
     """How many rows files still have: by metadata, and where that does not say it, by their deletes."""
     rows = _live_rows(files)
     unknown = files.filter(pa.array(rows < 0))
     counted = 0
     if len(unknown):
-        positions = scan.select_columns(scan.selectable.select([POS.name]))
+        positions = scan.select_columns(scan.selectable.select([position]))
         plan = positions.plan_table(unknown)
         counted = sum(batch.num_rows for batch in read_batches([(plan, positions.read_context(plan))]))
     return int(rows[rows >= 0].sum()) + counted

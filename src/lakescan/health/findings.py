@@ -33,6 +33,7 @@ def findings_of(
     """
     name = shlex.quote(health.table)
     return (
+        *_missing(name, health),
         *_equality_deletes(name, health, files),
         *_compaction(name, health, files, facts),
         *_position_deletes(name, facts),
@@ -44,6 +45,25 @@ def findings_of(
         *_skew(name, health),
         *_partitions(name, health, fields, times),
     )
+
+
+def _missing(name: str, health: TableHealth) -> Iterator[Finding]:
+    """Files that are not in storage: reads of the table fail, and only a copy or an older state brings them back."""
+    if health.missing:
+        shown = ", ".join(health.missing[:_FEW]) + (", ..." if len(health.missing) > _FEW else "")
+        word = health.state_word
+        yield Finding(
+            "missing files",
+            f"{counted(len(health.missing), 'file')} of the current {word} "
+            f"{'is' if len(health.missing) == 1 else 'are'} not in storage: {shown}. Copy them back from a backup, or "
+            f"restore a {word} that does not need them, or delete their rows by a filter on partitions and write them "
+            "again",
+            0,
+            0,
+            False,
+            "table.restore(VERSION)",
+            f"lakescan history {name}",
+        )
 
 
 def _equality_deletes(name: str, health: TableHealth, files: FileTable) -> Iterator[Finding]:

@@ -19,16 +19,46 @@ from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.partition_groups import partition_numbers
 from lakescan.scan_spec import ScanSpec
+from lakescan.storage.locations import split_location
 from lakescan.transaction.results import OrphanResult
 
 _SHOWN = 20  # partitions
+_FEW = 10_000  # local files, which are looked up unasked
 
 
-def measured(name: str, spec: ScanSpec, orphans: OrphanResult | None = None) -> TableHealth:
-    """The health of the state that a scan of all rows selects; `orphans` is a dry run of their removal."""
+def measured(
+    name: str, spec: ScanSpec, orphans: OrphanResult | None = None, *, missing: bool | None = None
+) -> TableHealth:
+    """The health of the state that a scan of all rows selects.
+
+    Args:
+        name: The table's name, or its location.
+        spec: The scan.
+        orphans: A dry run of the removal of orphans.
+        missing: Whether to look up all files in storage; None for those that are looked up without cost.
+    """
     files = spec.file_table()
     facts = spec.table.metadata_facts(spec.snapshot, files, datetime.now(UTC))
-    return _Measured(name, spec, files, facts, orphans).health()
+    return _Measured(name, spec, files, facts, orphans, _missing_files(spec, files, missing)).health()
+
+
+def _missing_files(spec: ScanSpec, files: FileTable, wanted: bool | None) -> tuple[str, ...] | None:
+    """The data and delete files that are not in storage; None if they were not looked up."""
+    storage = spec.storage
+    paths = [*files.files["path"].to_pylist(), *files.deletes["path"].unique().drop_null().to_pylist()]
+    if wanted is None:
+        wanted = len(paths) <= _FEW and not any(map(storage.is_remote, paths))
+    if not wanted:
+        return None
+    by_filesystem: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        by_filesystem.setdefault(split_location(path)[:2], []).append(path)  # `look_up` takes files of one filesystem
+    return tuple(
+        path
+        for some in by_filesystem.values()
+        for path, found in zip(some, storage.look_up(some), strict=True)
+        if found is None
+    )
 
 
 @dataclass(frozen=True)
@@ -38,6 +68,7 @@ class _Measured:
     files: FileTable
     facts: MetadataFacts
     orphans: OrphanResult | None
+    missing: tuple[str, ...] | None
 
     def health(self) -> TableHealth:
         sizes = pc.fill_null(self.files.files["size"], 0).to_numpy()
@@ -81,6 +112,7 @@ class _Measured:
             "owns_files": facts.owns_files,
             "orphans": None if self.orphans is None else len(self.orphans),
             "orphan_bytes": None if self.orphans is None else self.orphans.bytes,
+            "missing": self.missing,
         }
         times = {each.name for each in snapshot.schema.fields if pa.types.is_temporal(each.type.arrow())}
         bare = TableHealth(**figures, findings=())

@@ -108,6 +108,7 @@ class TableHealth:
         owns_files: Whether files of the table may be removed; not if `gc.enabled` is false (Iceberg).
         orphans: How many files nothing references; None if they were not asked for.
         orphan_bytes: Their size.
+        missing: The data and delete files that are not in storage; None if they were not looked up.
         findings: What is worth mending, in the order in which `Table.maintain` does it.
 
     Example:
@@ -153,6 +154,7 @@ class TableHealth:
     owns_files: bool
     orphans: int | None
     orphan_bytes: int | None
+    missing: tuple[str, ...] | None
     findings: tuple[Finding, ...]
 
     @property

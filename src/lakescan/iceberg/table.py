@@ -322,7 +322,7 @@ class IcebergTable:
         schema: Schema = self.metadata.schema
         if snapshot is None:
             properties = self.metadata.properties
-            return Snapshot(None, None, "", schema, schema, self._metadata_columns(), properties, LiveFiles(None))
+            return Snapshot(None, None, "", schema, schema, self._metadata_columns(schema), properties, LiveFiles(None))
         if own_schema and snapshot.schema_id is not None:
             schema = self._schema_of(snapshot, snapshot.schema_id)
         return Snapshot(
@@ -331,7 +331,7 @@ class IcebergTable:
             snapshot.operation,
             schema,
             self._all_columns(schema),
-            self._metadata_columns(),
+            self._metadata_columns(schema),
             self.metadata.properties,
             LiveFiles(snapshot),
         )
@@ -353,11 +353,12 @@ class IcebergTable:
                 columns.setdefault(field.id, field)
         return Schema(tuple(columns.values()), schema.id)
 
-    def _metadata_columns(self) -> tuple[Field, ...]:
+    def _metadata_columns(self, schema: Schema) -> tuple[Field, ...]:
         """The reserved columns; row lineage from format version 3 on."""
         partition = m.partition_column(self.metadata.partition_type.fields)
         lineage = (m.ROW_ID, m.LAST_UPDATED) if VERSIONS[self.metadata.format_version].row_lineage else ()
-        return (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
+        columns = (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
+        return m.with_free_names(columns, schema.names)
 
     def _kind(self, name: str) -> str:
         reference = self.metadata.refs.get(name)

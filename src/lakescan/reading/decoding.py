@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, NotEnoughMemory
+from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, LimitExceeded, NotEnoughMemory
+from lakescan.limits import PARQUET_LEVELS
 from lakescan.storage.faults import is_storage_fault, shown, storage_error, told
 
 DAMAGE = (
@@ -55,6 +56,12 @@ def decoding(path: str, part: str = "its contents") -> Iterator[None]:
     except DAMAGE as error:
         if is_storage_fault(error):
             raise storage_error("read", path, error) from error
+        if "schema too deeply nested" in str(error):  # by pyarrow, which has the limit
+            raise LimitExceeded(
+                f"{shown(path)}: its columns are nested too deeply. A Parquet schema of at most {PARQUET_LEVELS} "
+                "levels is read: a struct is one level, a list or a map two. Read the file with another library, and "
+                "write its rows with fewer levels"
+            ) from error
         raise CorruptData(
             f"{shown(path)}: {part} cannot be decoded: {told(error)}. The file is damaged or truncated: restore it, "
             "or write its rows again."

@@ -15,6 +15,7 @@ from lakescan.common.schema import Schema
 from lakescan.common.uuids import packed_uuids, uuid_texts
 from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
+from lakescan.limits import PARQUET_LEVELS
 from lakescan.write.arrow_layout import plain, with_children, without_nulls
 
 _INSTEAD_OF_NANOS = (
@@ -41,6 +42,7 @@ class Fit:
             is_nested_null = column.type == t.UNKNOWN and column not in schema.fields
             if column.type == t.VARIANT or isinstance(column.type, t.Geospatial) or is_nested_null:
                 raise UnsupportedFeature(f"writing column {schema.path_of[column.id]!r} of type {column.type}")
+        _check_depth(schema)
         columns = columns_of(rows)
         places = places_of(schema.fields, columns)
         problems = list(misfits(t.Struct(columns), schema.struct(), of_pandas=b"pandas" in (rows.metadata or {})))
@@ -73,6 +75,23 @@ class Fit:
     @cached_property
     def _arrow(self) -> pa.Schema:
         return pa.schema([_field(field) for field in self.schema.fields])
+
+
+def _check_depth(schema: Schema) -> None:
+    """Raise `UnsupportedFeature` for a column of more levels than readers of Parquet files take."""
+    most = PARQUET_LEVELS - 1
+    for column in schema.fields:
+        if _levels(column.type) > most:
+            raise UnsupportedFeature(
+                f"writing column {column.name!r}, which has {_levels(column.type)} levels in Parquet",
+                f"At most {most} are read: a struct is one level, a list or a map two.",
+            )
+
+
+def _levels(kind: t.Type) -> int:
+    """The levels of a column in a Parquet schema."""
+    own = 2 if isinstance(kind, t.ListOf | t.MapOf) else 1
+    return own + max((_levels(each.type) for each in t.children(kind)), default=0)
 
 
 def _advice(problems: Sequence[str]) -> str:

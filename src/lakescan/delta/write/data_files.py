@@ -64,14 +64,17 @@ class DeltaWrites(ByOptions):
 
     @cached_property
     def schema(self) -> Schema:
-        """The table's current columns, then the hidden ones; raises `UnsupportedFeature` if two have the same name."""
+        """The table's current columns, then the hidden ones, under names that no column has.
+
+        Raises `UnsupportedFeature` for change files of a table with a column `_change_type`.
+        """
         schema = parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
-        hidden = {field.name for field in self.hidden}
-        if taken := [name for name in schema.names if name.lower() in hidden]:
+        if self.of_changes and any(name.lower() == m.CHANGE_TYPE.name for name in schema.names):
             raise UnsupportedFeature(
-                f"writing rows of {self.location} again, which has its own column {taken[0]!r}", "Rename the column."
+                f"recording changes of {self.location}, which has its own column {m.CHANGE_TYPE.name!r}",
+                "Rename the column.",
             )
-        return schema.extended(self.hidden)
+        return schema.extended(m.with_free_names(self.hidden, schema.names))
 
     @property
     def of_moved_rows(self) -> DeltaWrites:

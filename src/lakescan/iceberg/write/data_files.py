@@ -104,9 +104,7 @@ class IcebergWrites(ByOptions):
         schema = parse_schema(json.loads(self.metadata.schema().model_dump_json()), self.metadata.location)
         if not self.keeps_lineage:
             return schema
-        if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(schema.names):
-            raise UnsupportedFeature(f"moving rows of a table that has its own column {min(taken)!r}")
-        return schema.extended((m.ROW_ID, m.LAST_UPDATED))
+        return schema.extended(m.with_free_names((m.ROW_ID, m.LAST_UPDATED), schema.names))
 
     def new_key(self) -> NewKey | None:
         """The key of a new data or delete file; None if the table is not encrypted."""

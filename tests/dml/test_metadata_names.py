@@ -1,0 +1,65 @@
+"""Rows change in tables that have columns named as the metadata columns that statements find rows by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+
+NAMES = ["_file", "_pos", "_FILE", "_row_id", "_last_updated_sequence_number", "_row_commit_version", "_deleted"]
+PROPERTIES = [
+    ("iceberg", "'format-version' = '2'"),
+    ("iceberg", "'format-version' = '3'"),
+    ("iceberg", "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"),
+    ("delta", "'delta.enableRowTracking' = 'true'"),
+    ("delta", "'delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true'"),
+]
+
+
+def change_rows(name: str, column: str, run: Any) -> None:
+    """Change rows by each statement: (a, 1), (b, 2), (x, 3) become (cz, 2), (n, 9)."""
+    run(f"DELETE FROM {name} WHERE `{column}` = 'a'")
+    run(f"UPDATE {name} SET `{column}` = 'c' WHERE `{column}` = 'b' OR length(`{column}`) > 5")
+    run(
+        f"MERGE INTO {name} t USING (SELECT 2 AS k, 'z' AS `{column}` UNION ALL SELECT 9, 'n') s ON t.k = s.k "
+        f"WHEN MATCHED THEN UPDATE SET `{column}` = concat(t.`{column}`, s.`{column}`) WHEN NOT MATCHED THEN INSERT *"
+    )
+    run(f"DELETE FROM {name} WHERE length(`{column}`) = 1 AND k = 3")
+
+
+def created(folder: Path, column: str, format_name: str, properties: str) -> str:
+    lakescan.catalog("named", warehouse=str(folder)).create_namespace("db")
+    lakescan.sql(f"CREATE TABLE named.db.t (`{column}` STRING, k INT) USING {format_name} TBLPROPERTIES ({properties})")
+    lakescan.sql("INSERT INTO named.db.t VALUES ('a', 1), ('b', 2), ('x', 3)")
+    return "named.db.t"
+
+
+@pytest.mark.parametrize("column", NAMES)
+@pytest.mark.parametrize(("format_name", "properties"), PROPERTIES)
+def test_rows_change_in_tables_with_columns_named_as_metadata(
+    tmp_path: Path, column: str, format_name: str, properties: str
+) -> None:
+    name = created(tmp_path, column, format_name, properties)
+    change_rows(name, column, lakescan.sql)
+    lakescan.table(name).upsert(pa.table({column: ["u"], "k": pa.array([9], pa.int32())}), ["k"])
+    lakescan.table(name).compact(rewrite_all=True)
+    found = lakescan.table(name).to_arrow().to_pylist()
+    assert sorted((row[column], row["k"]) for row in found) == [("cz", 2), ("u", 9)]
+
+
+def test_row_ids_are_kept_in_a_table_with_a_column_of_their_name(tmp_path: Path) -> None:
+    name = created(tmp_path, "_row_id", "iceberg", "'format-version' = '3'")
+    ids = lakescan.table(name).scan().select("k", "_lakescan_row_id as id").to_arrow().to_pylist()
+    lakescan.sql("UPDATE named.db.t SET `_row_id` = 'new' WHERE k = 2")
+    lakescan.table(name).compact(rewrite_all=True)
+    found = lakescan.table(name).scan().select("k", "_lakescan_row_id as id").to_arrow().to_pylist()
+    assert sorted(found, key=str) == sorted(ids, key=str)
+
+
+def test_metadata_columns_have_their_own_names_elsewhere(tmp_path: Path) -> None:
+    name = created(tmp_path, "text", "delta", "'delta.minReaderVersion' = '1'")
+    assert lakescan.table(name).scan().select("_pos").to_arrow()["_pos"].to_pylist() == [0, 1, 2]
