@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.query.recorded import IN_QUERIES, in_order, recorded
+from tests.query.recorded import IN_QUERIES, NAMED, in_order, recorded
 
 
 @pytest.fixture
@@ -17,6 +17,18 @@ def in_query_views(spark: SparkSession) -> Iterator[None]:
     yield
     for name in IN_QUERIES:
         spark.catalog.dropTempView(name)
+
+
+@pytest.fixture
+def named_view(spark: SparkSession) -> Iterator[None]:
+    spark.createDataFrame(NAMED).createOrReplaceTempView("t")
+    yield
+    spark.catalog.dropTempView("t")
+
+
+def test_names_of_columns(spark: SparkSession, named_view: None) -> None:
+    for text, expected in recorded("column_names"):
+        assert spark.sql(text).columns == expected, text
 
 
 def test_rows_of_in_queries(spark: SparkSession, in_query_views: None) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,27 @@ IN_QUERIES = {
     "a2": pa.table({"k": pa.array([1, 1, 9, 9, None], _INT), "j": pa.array([1, None, 9, None, None], _INT)}),
     "b2": pa.table({"k": pa.array([1, 2], _INT), "j": pa.array([1, None], _INT)}),
 }
+NAMED = pa.table(
+    {
+        "i": pa.array([1], _INT),
+        "l": pa.array([2], pa.int64()),
+        "d": pa.array([1.5], pa.float64()),
+        "m": pa.array([Decimal("1.25")], pa.decimal128(10, 2)),
+        "s": ["a"],
+        "dt": [date(2024, 1, 1)],
+        "ts": pa.array([datetime(2024, 1, 1)], pa.timestamp("us", "UTC")),
+        "b": [True],
+        "a": pa.array([[1, 2]], pa.list_(_INT)),
+        "mp": pa.array([[("x", 1)]], pa.map_(pa.string(), _INT)),
+        "st": pa.array([{"x": 1, "y": "z"}], pa.struct([("x", _INT), ("y", pa.string())])),
+        "ast": pa.array([[{"x": 1}]], pa.list_(pa.struct([("x", _INT)]))),
+        "bin": [b"1"],
+        "price": ["1.5"],
+        "sh": pa.array([1], pa.int16()),
+        "ti": pa.array([1], pa.int8()),
+        "f": pa.array([1.5], pa.float32()),
+    }
+)
 
 
 def recorded(name: str) -> list[tuple[str, Any]]:

@@ -92,6 +92,13 @@ def member_at(of: Typed, place: int) -> Typed:
     return Typed(f"struct_extract({of.sql}, {quoted(name)})", t.children(of.type)[place].type, of.raises)
 
 
+def members_of(of: Typed, name: str) -> Typed:
+    """Return `of.name` of a list of structs: the list of their members."""
+    assert isinstance(of.type, t.ListOf)
+    found = member(Typed("e", of.type.element.type), name)
+    return Typed(f"list_transform({of.sql}, lambda e: {found.sql})", list_of(found.type), of.raises)
+
+
 def size(of: Typed) -> Typed:
     """Return `size(of)`, null for null."""
     if not isinstance(of.type, t.ListOf | t.MapOf):

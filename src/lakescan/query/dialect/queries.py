@@ -137,8 +137,16 @@ class Queries:
         name = self.new_name()
         self._with[id(each)] = (name, _renamed(outputs, each.args.get("alias")))
         rest, more = self.query(each.this.expression, outer)
+        if len(more) != len(outputs):
+            raise InvalidStatement(f"UNION ALL of queries with {len(outputs)} and {len(more)} columns")
+        cells = []
+        for n, (wanted, found) in enumerate(zip(outputs, more, strict=True)):
+            cell = Typed(f"q.c{n}", found.value.type)
+            if common_type(replace(wanted.value, literal=None), cell, "WITH RECURSIVE") != wanted.value.type:
+                raise unsupported("WITH RECURSIVE whose parts have different types (cast the columns of the first)")
+            cells.append(f"{converted(cell, wanted.value.type).sql} AS c{n}")
         if [one.value.type for one in more] != [one.value.type for one in outputs]:
-            raise unsupported("WITH RECURSIVE whose parts have different types (cast the columns of the first)")
+            rest = f"SELECT {', '.join(cells)} FROM ({rest}) AS q"
         columns = ", ".join(f"c{n}" for n in range(len(outputs)))
         return f"{name}({columns}) AS ({first} UNION ALL {rest})"
 

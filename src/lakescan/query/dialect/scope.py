@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, nearest
-from lakescan.expressions.scalar.collections import member
-from lakescan.expressions.scalar.typed import Typed
+from lakescan.expressions.scalar.collections import element, member, members_of
+from lakescan.expressions.scalar.typed import Typed, literal
 
 Names = tuple[str, ...]
 
@@ -41,6 +41,7 @@ class Scope:
 
     - `outer`: the scope of the query around it.
     - `aliases`: what SELECT has named so far, which later expressions of it may use.
+    - `read_within`: the columns of it that queries in the expression read, in order.
     - `as_grouped`: for a query with groups, what one of its columns is behind the aggregation.
     """
 
@@ -48,12 +49,15 @@ class Scope:
     outer: Scope | None = None
     aliases: dict[str, Typed] | None = None
     as_grouped: Callable[[Typed, str], Typed] | None = None
+    read_within: list[str] = field(default_factory=list)
 
     def resolve(self, path: Names) -> Typed:
         """The value of a name; raises `InvalidStatement` if there is none, or more than one."""
         for scope in self._chain():
             found = scope.own(path)
             if found is not None:
+                if scope is not self:
+                    scope.read_within.append(path[-1])
                 return found
         candidates = [each.name for scope in self._chain() for each in scope.columns]
         hint = nearest(path[-1], candidates) or (f" There are: {', '.join(candidates[:20])}." if candidates else "")
@@ -73,8 +77,21 @@ class Scope:
                 return _members(known, path[1:])
             return None
         column, rest = found
-        value = _members(column.value, rest)
-        return value if self.as_grouped is None else self.as_grouped(value, ".".join(path))
+        if self.as_grouped is None:
+            return _members(column.value, rest)
+        for size in range(len(rest), 0, -1):  # a member may be a key, or the struct that has it
+            try:
+                return _members(self.as_grouped(_members(column.value, rest[:size]), ".".join(path)), rest[size:])
+            except InvalidStatement:
+                continue
+        return _members(self.as_grouped(column.value, ".".join(path)), rest)
+
+    def has_one(self, path: Names) -> bool:
+        """Whether a name means one column."""
+        try:
+            return self.column(path) is not None
+        except InvalidStatement:
+            return False
 
     def column(self, path: Names) -> tuple[Column, Names] | None:
         """The column that a name begins with, and the members of structs that follow."""
@@ -93,6 +110,15 @@ class Scope:
         for each in self.columns:
             found.setdefault(each.name.lower(), []).append(each)
         return found
+
+    def members_of_star(self, qualifier: Names) -> list[str] | None:
+        """The members that `column.*` stands for; None if a table has this name, or no struct."""
+        lowered = tuple(name.lower() for name in qualifier)
+        if not qualifier or any(lowered in each.qualifiers for each in self.columns):
+            return None
+        found = self.column(qualifier)
+        kind = None if found is None else _members(found[0].value, found[1]).type
+        return [each.name for each in kind.fields] if isinstance(kind, t.Struct) else None
 
     def of_star(self, qualifier: Names) -> list[Column]:
         """The columns of `*`, or of `qualifier.*`; raises `InvalidStatement` if there are none of it."""
@@ -113,7 +139,13 @@ def _only(found: list[Column], path: Names) -> Column:
 
 def _members(value: Typed, rest: Names) -> Typed:
     for name in rest:
-        if not isinstance(value.type, t.Struct):
-            raise InvalidStatement(f"there is no column {name!r} in a value of type {value.type}")
-        value = member(value, name)
+        match value.type:
+            case t.Struct():
+                value = member(value, name)
+            case t.MapOf():
+                value = element(value, literal(name, t.STRING))
+            case t.ListOf() if isinstance(value.type.element.type, t.Struct):
+                value = members_of(value, name)
+            case _:
+                raise InvalidStatement(f"there is no column {name!r} in a value of type {value.type}")
     return value

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.errors import InvalidStatement
+from lakescan.errors import InvalidStatement, LakescanError
 from lakescan.expressions.scalar.typed import Typed, quoted_name, unsupported
 from lakescan.query.dialect.aggregates import normal
 from lakescan.query.dialect.grouping import NAME, Groups
-from lakescan.query.dialect.names import name_of
+from lakescan.query.dialect.names import Naming
 from lakescan.query.dialect.scope import Names, Scope
 from lakescan.query.dialect.sources import GENERATORS, Queries, conjunction, source_of
-from lakescan.query.dialect.values import Values, is_aggregated
+from lakescan.query.dialect.values import Values, has_windows, is_aggregated
 from lakescan.query.dialect.windows import ordered
 
 _KNOWN = {"with", "with_", "expressions", "from", "from_", "joins", "laterals", "where", "group", "having", "qualify"}
@@ -65,6 +66,7 @@ class _Select:
         if distinct is not None and distinct.args.get("on") is not None:
             raise unsupported("DISTINCT ON")
         self._node, self._queries, self._outer = node, queries, outer
+        self._outer_read: dict[str, list[str]] = {}
         self._distinct = distinct is not None
         items, views = self._generators()
         source = source_of(node, queries, outer, views)
@@ -72,6 +74,10 @@ class _Select:
         self._windows = {each.this.name.lower(): each for each in node.args.get("windows") or ()}
         self._scope = Scope(source.columns if source is not None else (), outer)
         self._rows = Values(self._scope, queries, self._windows)
+        self._naming = Naming(
+            queries.text, self._own_path, self._type_of, self._outer_names, self._parameter_text, self._windows
+        )
+        self._given: set[int] = set()  # places of columns whose names the statement gives
         self._items = self._expanded(items)
         order = node.args.get("order") or node.args.get("sort")
         self._order: list[Any] = list(order.expressions) if order is not None else []
@@ -116,13 +122,19 @@ class _Select:
         for each in items:
             star = each if isinstance(each, exp.Star) else each.this if isinstance(each, exp.Column) else None
             if not isinstance(star, exp.Star):
-                found.append((name_of(each), each.this if isinstance(each, exp.Alias) else each))
+                if isinstance(each, exp.Alias):
+                    self._given.add(len(found))
+                found.append((self._naming.name_of(each), each.this if isinstance(each, exp.Alias) else each))
                 continue
             given = {key: value for key, value in star.args.items() if value}
             left_out = given.pop("except_", given.pop("except", None)) or ()
             if given:
                 raise unsupported(f"{each.sql('spark')!r}")
             qualifier = tuple(part.name for part in each.parts[:-1]) if isinstance(each, exp.Column) else ()
+            if (members := self._scope.members_of_star(qualifier)) is not None:
+                left = {one.name.lower() for one in left_out}
+                found += [(name, _path(*qualifier, name)) for name in members if name.lower() not in left]
+                continue
             columns = self._scope.of_star(qualifier)
             if qualifier != ("__generated",):
                 columns = [one for one in columns if ("__generated",) not in one.qualifiers]
@@ -132,6 +144,41 @@ class _Select:
             gone = [one[0] for one in without if one is not None]
             found += [(one.name, one.value) for one in columns if one not in gone]
         return found
+
+    # Names
+
+    def _own_path(self, path: Names) -> Names:
+        """The name of a column without its table's, and the members that follow."""
+        try:
+            found = self._scope.column(path)
+        except InvalidStatement:
+            return path[-1:]
+        return path if found is None else (path[len(path) - len(found[1]) - 1], *found[1])
+
+    def _type_of(self, node: Any) -> t.Type | None:
+        """The type of an expression over rows; None if it has none, or is of no interest."""
+        if is_aggregated(node) or has_windows(node):
+            return None
+        try:
+            return self._rows(node).type
+        except LakescanError:
+            return None
+
+    def _outer_names(self, query: Any) -> list[str]:
+        """The columns of this SELECT that a query in it reads."""
+        if str(query) not in self._outer_read:
+            self._scope.read_within = []
+            with suppress(LakescanError):  # which its translation raises
+                self._queries.inner(query, self._scope)
+            self._outer_read[str(query)] = list(dict.fromkeys(self._scope.read_within))
+        return self._outer_read[str(query)]
+
+    def _parameter_text(self, name: str) -> str | None:
+        """The text of a parameter's value."""
+        known = self._queries.parameters.get(name)
+        if known is None or known.literal is None:
+            return None
+        return str(known.literal).lower() if isinstance(known.literal, bool) else str(known.literal)
 
     # Groups
 
@@ -209,7 +256,8 @@ class _Select:
         from sqlglot import exp
 
         known: dict[str, Typed] = {}
-        wanted = {c.name.lower() for c in key.find_all(exp.Column) if self._scope.column((c.name,)) is None}
+        alone = [c.name for c in key.find_all(exp.Column) if len(c.parts) == 1]
+        wanted = {name.lower() for name in alone if self._scope.column((name,)) is None}
         for name, each in self._items:
             if name.lower() in wanted and each is not key and not isinstance(each, Typed) and not is_aggregated(each):
                 known[name.lower()] = self._rows(each)
@@ -253,12 +301,13 @@ class _Select:
         aliases: dict[str, Typed] = {}
         self._values.scope.aliases = aliases
         outputs = []
-        for name, each in self._items:
+        for place, (name, each) in enumerate(self._items):
             if isinstance(each, Typed):
                 value = each if self._groups is None else self._groups.of_column(each, name)
             else:
                 value = self._values(each)
-                aliases[name.lower()] = replace(value, literal=None)
+                if place in self._given:
+                    aliases[name.lower()] = replace(value, literal=None)
             outputs.append(Output(name, value))
         self._values.scope.aliases = None
         return outputs
@@ -268,10 +317,17 @@ class _Select:
         scope = _OutputScope(
             self._scope.columns,
             self._outer,
-            aliases={each.name.lower(): replace(each.value, literal=None) for each in outputs},
+            aliases=self._behind_names(outputs),
             as_grouped=None if self._groups is None else self._groups.of_column,
         )
         return Values(scope, self._queries, self._windows, self._groups, self._rows if self._groups else None)
+
+    def _behind_names(self, outputs: Sequence[Output]) -> dict[str, Typed]:
+        """The names of the result; those that the statement gives come before those of expressions."""
+        named = {each.name.lower(): each.value for n, each in enumerate(outputs) if n not in self._given}
+        named = {name: value for name, value in named.items() if not self._scope.has_one((name,))}
+        named |= {each.name.lower(): each.value for n, each in enumerate(outputs) if n in self._given}
+        return {name: replace(value, literal=None) for name, value in named.items()}
 
     def _order_key(self, node: Any, outputs: Sequence[Output], behind: Values) -> str:
         """A key of ORDER BY: a column of the result by its name or place comes before other columns."""
@@ -298,13 +354,21 @@ class _Select:
         return ordered(replace(outputs[place - 1].value, sql=str(place)), node)
 
 
+def _path(*names: str) -> Any:
+    """A column and members of it."""
+    from sqlglot import exp
+
+    first, *rest = (exp.to_identifier(name, quoted=True) for name in names)
+    return exp.Dot.build([exp.Column(this=first), *rest]) if rest else exp.Column(this=first)
+
+
 class _OutputScope(Scope):
     """Names in expressions of HAVING, QUALIFY and ORDER BY: those that mean two things are refused."""
 
     def own(self, path: Names) -> Typed | None:
         alias = (self.aliases or {}).get(path[0].lower()) if len(path) == 1 else None
-        if alias is None or self.column(path) is None:
-            return super().own(path)
+        if alias is None or not self.has_one(path):
+            return super().own(path) if alias is None else alias
         try:
             column = super().own(path)
         except InvalidStatement:  # no key of the groups
