@@ -36,6 +36,17 @@ def _no_namespace_of_use() -> Iterator[None]:
             variable.set(())
 
 
+@pytest.fixture(autouse=True)
+def _no_catalogs_of_other_tests() -> Iterator[None]:
+    """A catalog that a test makes is forgotten after it."""
+    from lakescan.catalogs import registry
+
+    before = dict(registry._GIVEN)
+    yield
+    registry._GIVEN.clear()
+    registry._GIVEN.update(before)
+
+
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """The demo's tables, small: renamed column, month partitions, position deletes, vectors; a checkpoint, updates."""

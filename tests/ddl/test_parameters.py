@@ -127,7 +127,7 @@ def test_values_that_are_no_literals_of_their_place_are_refused(table: lakescan.
 def test_use_takes_a_name_by_identifier(local: lakescan.Catalog, table: lakescan.Table) -> None:
     for text, args in (
         ("USE IDENTIFIER(:n)", {"n": "local.db"}),
-        ("USE NAMESPACE IDENTIFIER(:c || '.db')", {"c": "local"}),
+        ("USE NAMESPACE IDENTIFIER(:c || 'b')", {"c": "d"}),
         ("USE IDENTIFIER(?)", ["local.db"]),
     ):
         lakescan.sql("USE local")

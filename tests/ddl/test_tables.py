@@ -26,6 +26,9 @@ def no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespace, "_CURRENT", ContextVar("none", default=()))
 
 
+NEW = pa.table({"id": pa.array([3], pa.int32())})
+
+
 def rows(text: str, **arguments: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = lakescan.sql(text, **arguments).to_arrow().to_pylist()
     return found
@@ -106,6 +109,23 @@ def test_short_names_need_a_namespace_where_use_named_a_catalog_alone(lake: lake
             lakescan.sql("CREATE TABLE t (id INT)")
         lakescan.sql("USE SCHEMA shop")
         assert rows("SHOW CURRENT NAMESPACE") == [{"catalog": "lake", "namespace": "shop"}]
+
+    copy_context().run(statements)
+
+
+@pytest.mark.parametrize("word", ["SCHEMA", "NAMESPACE", "DATABASE"])
+def test_use_schema_names_a_namespace_and_never_a_catalog(lake: lakescan.Catalog, tmp_path: Path, word: str) -> None:
+    def statements() -> None:
+        lakescan.catalog("shop", warehouse=tmp_path / "another").create_namespace("shop")
+        with pytest.raises(lakescan.NoSuchCatalog, match="a namespace of the current catalog here, and there is none"):
+            lakescan.sql(f"USE {word} shop")
+        lakescan.sql("USE lake")
+        lakescan.sql(f"USE {word} shop")
+        assert rows("SHOW CURRENT NAMESPACE") == [{"catalog": "lake", "namespace": "shop"}]
+        with pytest.raises(lakescan.NoSuchNamespace, match=r"'shop' is a catalog: USE shop\.shop"):
+            lakescan.sql(f"USE {word} shop.shop")
+        lakescan.sql("USE shop")
+        assert rows("SHOW CURRENT NAMESPACE") == [{"catalog": "shop", "namespace": ""}]
 
     copy_context().run(statements)
 
@@ -384,3 +404,37 @@ def test_a_table_is_renamed_into_a_namespace_of_any_name(lake: lakescan.Catalog)
     lakescan.sql("CREATE TABLE lake.shop.t (id INT)")
     lakescan.sql("ALTER TABLE lake.shop.t RENAME TO `old ones`.u")
     assert lake.list_tables("`old ones`") == ["`old ones`.u"]
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("name", ["tag_x", "branch_x", "branch_main", "snapshots", "history"])
+def test_a_table_that_exists_comes_before_a_branch_a_tag_and_a_metadata_table(
+    lake: lakescan.Catalog, format: str, name: str
+) -> None:
+    def statements() -> None:
+        full = f"lake.shop.{name}"
+        lakescan.sql(f"CREATE TABLE {full} (id INT) USING {format}")
+        lakescan.sql(f"INSERT INTO {full} VALUES (1), (2)")
+        lakescan.sql(f"UPDATE {full} SET id = {name}.id + 10 WHERE {full}.id = 1")
+        lakescan.sql(f"DELETE FROM {full} WHERE id = 2")
+        lakescan.sql(f"MERGE INTO {full} AS t USING new ON t.id = new.id WHEN NOT MATCHED THEN INSERT *", new=NEW)
+        lakescan.sql(f"ALTER TABLE {full} ADD COLUMN n INT")
+        assert rows(f"SELECT id FROM {full} ORDER BY id") == [{"id": 3}, {"id": 11}]
+        lakescan.sql("USE lake.shop")
+        lakescan.sql(f"INSERT INTO {name} VALUES (4, 4)")
+        assert rows(f"SELECT count(*) AS n FROM {name}") == [{"n": 3}]
+        assert lakescan.table(full).scan().count() == 3
+
+    copy_context().run(statements)
+
+
+def test_a_tag_and_a_branch_of_a_table_are_found_where_no_table_has_the_name(lake: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE lake.shop.tag_x (id INT)")
+    lakescan.sql("INSERT INTO lake.shop.tag_x VALUES (1)")
+    for text in ("CREATE BRANCH b", "CREATE TAG t"):
+        lakescan.sql(f"ALTER TABLE lake.shop.tag_x {text}")
+    lakescan.sql("INSERT INTO lake.shop.tag_x.branch_b VALUES (2)")
+    assert rows("SELECT count(*) AS n FROM lake.shop.tag_x.branch_b") == [{"n": 2}]
+    assert rows("SELECT count(*) AS n FROM lake.shop.tag_x.tag_t") == [{"n": 1}]
+    with pytest.raises(lakescan.InvalidStatement, match=r"lake\.shop\.tag_x\.tag_t is a tag"):
+        lakescan.sql("INSERT INTO lake.shop.tag_x.tag_t VALUES (2)")

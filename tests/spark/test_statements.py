@@ -96,7 +96,7 @@ def test_use_names_where_short_names_are_and_goes_back_to_spark(spark: Any, lake
     lakescan.spark.sql(spark, "CREATE TABLE st_both (n INT) USING parquet")
     spark.range(7, 8).createOrReplaceGlobalTempView("st_global")
     try:
-        lakescan.spark.sql(spark, "USE NAMESPACE stlake.shop")
+        lakescan.spark.sql(spark, "USE stlake.shop")
         lakescan.spark.sql(spark, "CREATE TABLE st_both AS SELECT 1 AS id")
         lakescan.spark.sql(spark, "INSERT INTO st_both VALUES (2)")
         assert rows(spark, "SELECT id FROM st_both ORDER BY id") == [(1,), (2,)]  # not Spark's table of that name

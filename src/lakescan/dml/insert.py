@@ -237,7 +237,7 @@ def inserted(
     given = [value for _, value in statement.partition if value is not None]
     is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
     more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
-    options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {})}
+    options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {}), **statement.options}
     return found.run(
         options,
         lambda target, checked: run(Insertion(statement, target, checked, values, case_sensitive, checks_floats)),

@@ -15,6 +15,7 @@ from lakescan.dml.parse_merge import merge
 from lakescan.dml.statements import Delete, DmlStatement, Insert, Merge, Update
 from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.names import Sql, TableName
+from lakescan.grammar.table_options import options_behind, read_options
 from lakescan.grammar.words import Words
 from lakescan.query.statement import Kind, behind_with, statement_of
 
@@ -75,6 +76,8 @@ def _with_clause(words: Words) -> Sql | None:
 def _target(words: Words, *stops: str) -> TableName:
     """Read the name of the table to change, and its alias."""
     name = words.table_name("the name of a table")
+    if options_behind(words.text, words.words[words.at - 1].end + 1) is not None:
+        raise words.error("options are for tables that are read, and for INSERT", words.at - 1)
     for travel in (("VERSION", "AS", "OF"), ("TIMESTAMP", "AS", "OF"), ("FOR",), ("@",)):
         if words.sees(*travel):
             raise words.error("an earlier state of a table cannot be changed", words.at)
@@ -173,8 +176,8 @@ def _insert(words: Words) -> Insert | None:
     if words.sees("TABLE") and words.is_name(words.at + 1):
         words.at += 1
     target = words.table_name("the name of a table")
-    if words.sees("WITH") and words.words[words.at + 1 :] and words.words[words.at + 1].text == "(":
-        raise UnsupportedFeature("options in an INSERT (WITH (...))", "Use the properties of the table.")
+    options = _options(words)
+    evolves = words.takes("WITH", "SCHEMA", "EVOLUTION") or evolves
     partition = _partition(words) if words.sees("PARTITION") else ()
     if words.sees("IF", "NOT", "EXISTS"):
         if not overwrite:
@@ -191,7 +194,17 @@ def _insert(words: Words) -> Insert | None:
     if not _begins_query(words, start):
         raise words.expected(*_QUERY[:1], "VALUES", "TABLE", "BY NAME", "PARTITION", "REPLACE WHERE")
     query = words.between(start, len(words.words), "the query")
-    return Insert(target, query, columns, by_name, overwrite, partition, where, None, evolves)
+    return Insert(target, query, columns, by_name, overwrite, partition, where, None, evolves, options)
+
+
+def _options(words: Words) -> dict[str, str]:
+    """Read the options of the write, behind the table's name."""
+    if words.sees("WITH") and words.words[words.at + 1 :] and words.words[words.at + 1].text == "(":
+        opening = words.at + 1
+        words.at = words.behind(opening)
+        return read_options(words.text, words.words[opening].start, words.words[words.at - 1].end + 1)
+    found = options_behind(words.text, words.words[words.at - 1].end + 1)
+    return {} if found is None else found[0]
 
 
 def _is_directory(words: Words) -> bool:

@@ -5,7 +5,8 @@ Expressions stay SQL text in Spark's dialect: the engine that runs the statement
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakescan.grammar.names import Sql, TableName
@@ -92,8 +93,9 @@ class Insert:
     """`INSERT INTO | OVERWRITE target [(columns)] [BY NAME] query`.
 
     `columns` are those that were listed, in their order; None for all. `with_clause` is the text of a WITH before the
-    INSERT. With `overwrite`, rows are replaced: those of `partition` (column to value; None for a dynamic one), of
-    `replace_where`, or, without either, as the session's mode says.
+    INSERT, `options` those of the write, behind the table's name. With `overwrite`, rows are replaced: those of
+    `partition` (column to value; None for a dynamic one), of `replace_where`, or, without either, as the session's mode
+    says.
     """
 
     target: TableName
@@ -105,6 +107,7 @@ class Insert:
     replace_where: Sql | None = None
     with_clause: Sql | None = None
     with_schema_evolution: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 DmlStatement = Delete | Update | Merge | Insert

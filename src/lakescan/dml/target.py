@@ -69,8 +69,6 @@ def changed_table(
         if not isinstance(given, Table):
             raise InvalidStatement(f"{parts[0]} is {type(given).__name__}, not a table: its rows cannot be changed")
         return ChangedTable(given, {})
-    if parts[-1].lower().startswith(_TAG):
-        raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")
     try:
         return _of_path(parts) if _is_path(parts) else _of_catalog(parts, within)
     except (NoSuchTable, NoSuchNamespace) as error:
@@ -101,7 +99,7 @@ def _of_path(parts: tuple[str, ...]) -> ChangedTable:
         raise InvalidStatement(
             f"{parts[1]} is a state or a part of a table: its rows cannot be changed. Name the table"
         )
-    return _of_branch(table, parts[2]) if len(parts) > 2 else ChangedTable(table, {})
+    return _of_branch(table, parts[2], parts) if len(parts) > 2 else ChangedTable(table, {})
 
 
 def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable:
@@ -118,19 +116,21 @@ def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable
     missing: Exception | None = None
     for full in candidates:
         for names, branch in ((full, None), (full[:-1], full[-1])):
-            if len(names) < 3 or (branch is not None and not branch.lower().startswith(_BRANCH)):
+            if len(names) < 3 or (branch is not None and not branch.lower().startswith((_BRANCH, _TAG))):
                 continue
             try:
                 table = open_table(Identifier(names[0], names[1:-1], names[-1]), ReadOptions.of({}))
             except (NoSuchTable, NoSuchNamespace) as error:
                 missing = missing or error
             else:
-                return ChangedTable(table, {}) if branch is None else _of_branch(table, branch)
+                return ChangedTable(table, {}) if branch is None else _of_branch(table, branch, parts)
     raise missing or NoSuchTable(f"there is no table {'.'.join(parts)!r}: tables are named catalog.namespace.table")
 
 
-def _of_branch(table: Table, part: str) -> ChangedTable:
-    """A branch of a table, which is there: a statement makes none by a mistyped name."""
+def _of_branch(table: Table, part: str, parts: tuple[str, ...]) -> ChangedTable:
+    """A branch of a table, which is there: a statement makes none by a mistyped name. `parts` is the whole name."""
+    if part.lower().startswith(_TAG):
+        raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")
     if not part.lower().startswith(_BRANCH):
         raise NoSuchTable(f"{part!r} is no branch: rows of a table, or of table.branch_<name>, can be changed")
     branch = part[len(_BRANCH) :]

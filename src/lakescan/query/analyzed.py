@@ -15,6 +15,7 @@ from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.grammar.table_options import check_hints, with_clauses
 from lakescan.open_table import Table
 from lakescan.query.catalog_views import with_catalog_views
 from lakescan.query.conditions import ValuesOf
@@ -188,7 +189,7 @@ class Analyzed:
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""
-        return renamed(self.text, self.tree, names)
+        return with_clauses(renamed(self.text, self.tree, names))
 
 
 def _tables(tree: Any) -> list[Any]:
@@ -224,6 +225,8 @@ def analyzed(
     if (whole_text := with_catalog_views(text, tree, tables, values)) != text:
         text, tree = whole_text, parsed(whole_text)
         tables.text = text
-    found = [(each, tables.named(each)) for each in occurrences(tree, text, values)]
+    places = occurrences(tree, text, values)
+    check_hints(text, [each.end for each in places if each.options])
+    found = [(each, tables.named(each)) for each in places]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -24,14 +25,34 @@ def current_namespace() -> tuple[str, ...]:
 
 def use(text: str, values: Mapping[str, Any] = _NO_VALUES) -> None:
     """Run `USE catalog.namespace`; `values` are those of parameters, by name."""
-    _CURRENT.set(namespace_of(names_of_use(text, values), _CURRENT.get()))
+    _CURRENT.set(namespace_of(use_target(text, values), _CURRENT.get()))
 
 
-def namespace_of(names: tuple[str, ...], current: tuple[str, ...]) -> tuple[str, ...]:
-    """What the names of `USE` are: a catalog, one and a namespace, or a namespace of the current catalog.
+@dataclass(frozen=True)
+class UseTarget:
+    """The name in a `USE` statement.
+
+    - `names`: its parts.
+    - `is_namespace`: whether it is a namespace of the current catalog (`USE SCHEMA name`), and never a catalog.
+    """
+
+    names: tuple[str, ...]
+    is_namespace: bool = False
+
+
+def namespace_of(target: UseTarget, current: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the catalog and namespace that `USE` sets: a catalog, one and a namespace, or only the namespace.
 
     Raises `NoSuchCatalog`, `NoSuchNamespace`.
     """
+    names = target.names
+    if target.is_namespace:
+        if not current:
+            name = ".".join(names)
+            raise NoSuchCatalog(
+                f"{name!r} is a namespace of the current catalog here, and there is none: USE catalog.namespace"
+            )
+        return _existing((current[0], *names))
     if is_known(names[0]):
         return _existing(names)
     if current:
@@ -42,24 +63,26 @@ def namespace_of(names: tuple[str, ...], current: tuple[str, ...]) -> tuple[str,
     )
 
 
-def names_of_use(text: str, values: Mapping[str, Any] = _NO_VALUES) -> tuple[str, ...]:
-    """The parts of the name in `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
+def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
+    """Read `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
 
     The name may be `IDENTIFIER(:name)`, with its value in `values`.
 
     Example:
-        >>> names_of_use("USE NAMESPACE lake.shop")
+        >>> use_target("USE lake.shop").names
         ('lake', 'shop')
     """
     words = Words(text, values)
     words.needs("USE")
+    is_namespace = False
     for each in ("NAMESPACE", "DATABASE", "SCHEMA"):
         if words.sees(each) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":
             words.takes(each)
+            is_namespace = True
             break
     names = words.names("catalog.namespace")
     words.ends()
-    return names
+    return UseTarget(names, is_namespace)
 
 
 def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -70,4 +93,6 @@ def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
             return names
         beside = connection(catalog).list_namespaces(within[:-1])
     hint = nearest(".".join(within), [".".join(each) for each in beside])
+    if is_known(within[0]):
+        hint += f" {within[0]!r} is a catalog: USE {'.'.join(within)}."
     raise NoSuchNamespace(f"the catalog {catalog} has no namespace {'.'.join(within)!r}.{hint}")

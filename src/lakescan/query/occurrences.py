@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
+from lakescan.grammar.table_options import options_behind
 from lakescan.grammar.text import underlined_at
 from lakescan.query.table_changes import Range, is_call, read_call
 
@@ -38,6 +39,7 @@ class Occurrence:
     - `alias_at`: where an alias belongs, for a table without one; else None.
     - `full`: the name from the catalog on, if it has one: any end of it may qualify columns.
     - `is_plain`: rows are read as they are: no sample, no pivot.
+    - `options`: of the read, as the statement gives them to this table; `end` is behind them.
     - `changes`: the range of a call of `table_changes`, whose place it is then.
     """
 
@@ -50,6 +52,7 @@ class Occurrence:
     is_plain: bool
     full: tuple[str, ...] = ()
     changes: Range | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, node: Any) -> Occurrence:
         """The same place in a copy of the tree."""
@@ -144,8 +147,10 @@ def _occurrence(node: Any, text: str) -> Occurrence:
             raise _refused(text, start, end, f"time travel {version.sql('spark')!r}")
         travel = TimeTravel(version.name.upper() == "TIMESTAMP", version.expression)
         end = _end_of_travel(text, end, travel)
+    options, end = options_behind(text, end) or ({}, end)
     alias_at = None if node.alias else _end_of_sample(node, text, end)
-    return Occurrence(node, tuple(part.name for part in parts), start, end, alias_at, travel, _is_plain(node))
+    names = tuple(part.name for part in parts)
+    return Occurrence(node, names, start, end, alias_at, travel, _is_plain(node), options=options)
 
 
 def _is_plain(node: Any) -> bool:
@@ -159,10 +164,10 @@ def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
     found = _TRAVEL.match(text, end)
     if found is None:
         raise _refused(text, end, end + 1, "time travel in this place")
-    rest, wanted = text[found.end() :], travel.expression.sql("spark")
+    rest, wanted = text[found.end() :], travel.expression.sql("spark", comments=False)
     for token in sqlglot.tokenize(rest, read="spark")[:_LONGEST_MOMENT]:
         try:
-            if sqlglot.parse_one(rest[: token.end + 1], dialect="spark").sql("spark") == wanted:
+            if sqlglot.parse_one(rest[: token.end + 1], dialect="spark").sql("spark", comments=False) == wanted:
                 return found.end() + int(token.end) + 1
         except sqlglot.errors.SqlglotError:
             continue

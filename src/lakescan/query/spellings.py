@@ -1,4 +1,4 @@
-"""What Spark reads and sqlglot does not, as words that both read: `t@v3`, `TABLE t`, `IDENTIFIER('t')`."""
+"""What Spark reads and sqlglot does not, as words that both read: `t@v3`, `TABLE t`, `t WITH (...)`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidStatement
+from lakescan.grammar.table_options import with_clauses_as_hints
 from lakescan.grammar.text import edited, text_of, tokens, underlined_at
 
 _AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
@@ -24,7 +25,7 @@ def respelled(text: str) -> str:
 
     Raises `InvalidStatement` for text that cannot be taken apart, `MissingDependency` without sqlglot.
     """
-    return _with_select_for_table(_with_clauses_of_time(text))
+    return with_clauses_as_hints(_with_select_for_table(_with_clauses_of_time(text)))
 
 
 def _with_clauses_of_time(text: str) -> str:

@@ -122,10 +122,19 @@ class Tables:
                 return None
             if each.changes is not None:
                 return self._changed(found, each)
-            spec = self._travelled(found.spec, each.travel)
+            spec = self._with_options(self._travelled(found.spec, each.travel), each)
             return replace(found, spec=spec if found.metadata else as_session_reads(spec, self.settings.staging))
         except (NoSuchTable, NoSuchNamespace, NotATable) as error:
             raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
+
+    def _with_options(self, spec: ScanSpec, each: Occurrence) -> ScanSpec:
+        """The scan with the options that a statement gives to a table; errors underline the place."""
+        if not each.options:
+            return spec
+        try:
+            return spec.with_options(each.options)
+        except InvalidOption as error:
+            raise InvalidOption(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
 
     def view(self, names: tuple[str, ...]) -> StoredView | None:
         """The catalog's view that a name means; None for a table, for what the engine has, and for nothing."""
@@ -272,10 +281,13 @@ class Tables:
         return self.values[name]
 
     def refuse_changes(self, each: Occurrence) -> None:
-        """Raise `InvalidStatement` if the changes of something are asked for that is not a table, but rows."""
+        """Raise `InvalidStatement` if changes, or options, are asked of something that is not a table, but rows."""
         if each.changes is not None:
             place = underlined_at(self.text, each.start, each.end)
             raise InvalidStatement(f"table_changes takes an Iceberg or Delta table: {each.names[0]} is a frame{place}")
+        if each.options:
+            place = underlined_at(self.text, each.start, each.end)
+            raise InvalidStatement(f"{each.names[0]} is a frame: options are for Iceberg and Delta tables{place}")
 
     def unknown(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
         """The error for a name that nothing has; `more` are names that the engine knows."""

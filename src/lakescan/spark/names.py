@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakescan.catalogs.registry import is_known
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidStatement
-from lakescan.query.namespace import names_of_use, namespace_of
+from lakescan.query.namespace import namespace_of, use_target
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.session import conf
 
@@ -32,18 +32,20 @@ def use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | N
         return spark.sql(text, args) if args else spark.sql(text)
 
     try:
-        names = names_of_use(*with_named_parameters(text, args))
+        target = use_target(*with_named_parameters(text, args))
     except InvalidStatement:
         if within:
             raise
         return run()
-    first = names[0]
-    is_known_here = is_known(first)
-    if not is_known_here and (not within or has_catalog(spark, first)):
+    first = target.names[0]
+    is_of_spark = (
+        not within if target.is_namespace else not is_known(first) and (not within or has_catalog(spark, first))
+    )
+    if is_of_spark:
         found = run()
         spark.conf.unset(NAMESPACE)
         return found
-    spark.conf.set(NAMESPACE, "\0".join(namespace_of(names, within)))
+    spark.conf.set(NAMESPACE, "\0".join(namespace_of(target, within)))
     return None
 
 

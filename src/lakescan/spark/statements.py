@@ -20,6 +20,7 @@ from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.grammar.namespaces import Show, Shown
 from lakescan.grammar.statements import TableStatement
+from lakescan.grammar.table_options import with_clauses
 from lakescan.open_table import Table
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
@@ -280,7 +281,7 @@ def _frame(
 
 
 def _run_text(spark: SparkSession, text: str, found: Analyzed, used: Mapping[str, Any]) -> DataFrame:
-    values = dict(found.values) or None
+    values, text = dict(found.values) or None, with_clauses(text)
     if used:
         return spark.sql(text, values, **used)
     return spark.sql(text, values) if values else spark.sql(text)
