@@ -127,3 +127,16 @@ def test_on_a_narrow_screen_pictures_are_below_each_other(plan: ScanPlan, tmp_pa
     figures = shapes.of("figure")
     assert all(above.y + above.height <= below.y for above, below in itertools.pairwise(figures))
     assert all(box.x + box.width <= shapes.width for box in shapes.of("svg, .tile"))
+
+
+def test_a_plan_is_shown_with_its_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    catalog = lakescan.catalog("shown", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id INT").append(pa.table({"id": pa.array([1], pa.int32())}))
+    plan = lakescan.table("shown.db.t").scan().explain()
+    assert repr(plan) == plan and "\n" in plan
+    explained = lakescan.sql("EXPLAIN SELECT id FROM shown.db.t")
+    explained.show()
+    assert capsys.readouterr().out.splitlines()[1].startswith("  iceberg")
+    assert explained._repr_html_().startswith("<pre>")
+    assert explained.to_arrow().column_names == ["plan"]

@@ -18,7 +18,7 @@ from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.executors import PlanningExecutor
-from lakescan.explain import deleted_names, plan_as_text
+from lakescan.explain import PlanText, deleted_names, plan_as_text
 from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
@@ -354,7 +354,7 @@ class Scan:
             >>> print(scan.where("day = '2026-01-31'").explain())
         """
         plan = self.plan()
-        return "\n".join([plan_as_text(plan), *deleted_names(plan, self.spec.read_context(plan))])
+        return PlanText("\n".join([plan_as_text(plan), *deleted_names(plan, self.spec.read_context(plan))]))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are read: memory is bounded by a few batches a reader.

@@ -11,7 +11,7 @@ from lakescan import engines
 from lakescan.dml.explain import explain_statement
 from lakescan.dml.run import run_statement
 from lakescan.errors import DOCUMENTS, InvalidOption, InvalidStatement, UnsupportedFeature
-from lakescan.query.lazy import columns_of, query
+from lakescan.query.lazy import Explained, columns_of, query
 from lakescan.query.namespace import current_namespace, use
 from lakescan.query.statement import Arguments, Kind, statement_of, with_named_parameters
 
@@ -81,7 +81,7 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
                 plan = explain_statement(statement.text, args, frames, current_namespace())
             else:
                 plan = query(statement.text, args, frames, current_namespace()).explain()
-            return query("SELECT * FROM plan", None, {"plan": pa.table({"plan": [plan]})}, ())
+            return Explained(plan)
         case Kind.DESCRIBE:
             from lakescan.ddl.describe import described_columns
 

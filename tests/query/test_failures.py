@@ -90,3 +90,17 @@ def test_messages_of_duckdb_are_told_in_the_words_of_spark(said: str, expected: 
     found = plain(f"{said}\n\nLINE 1: SELECT\n ^")
     assert (found is None) == (expected is None)
     assert (found or "").startswith(expected or "")
+
+
+@pytest.mark.parametrize("call", ["no_such_sum(x)", "no_such_mode(x, 0.5)", "1 + no_such_sum(x)"])
+@pytest.mark.parametrize("tail", ["", " GROUP BY g", " GROUP BY g HAVING {} > 0"])
+def test_an_unknown_function_is_named_in_an_aggregation_too(call: str, tail: str) -> None:
+    rows = pa.table({"g": [1, 2], "x": [1.0, 2.0]})
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"the function no_such_(sum|mode)\(\)"):
+        lakescan.sql(f"SELECT count(*), {call} FROM t{tail.format(call)}", t=rows).to_arrow()
+
+
+def test_a_column_outside_of_groups_is_named_where_the_function_is_known() -> None:
+    rows = pa.table({"g": [1, 2], "x": [1.0, 2.0]})
+    with pytest.raises(lakescan.InvalidStatement, match="the column 'x' is neither in GROUP BY"):
+        lakescan.sql("SELECT abs(x) FROM t GROUP BY g", t=rows).to_arrow()

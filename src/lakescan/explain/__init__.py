@@ -5,6 +5,6 @@ manifests -> files -> splits -> groups -> rows
 
 from lakescan.explain.deleted_names import deleted_names
 from lakescan.explain.page import plans_as_html, write_html
-from lakescan.explain.text import plan_as_text, plan_for_terminal
+from lakescan.explain.text import PlanText, plan_as_text, plan_for_terminal
 
-__all__ = ["deleted_names", "plan_as_text", "plan_for_terminal", "plans_as_html", "write_html"]
+__all__ = ["PlanText", "deleted_names", "plan_as_text", "plan_for_terminal", "plans_as_html", "write_html"]

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakescan.common.html import preformatted
 from lakescan.errors import missing_dependency
 from lakescan.explain.summary import Summary, human_bytes, summarise
 from lakescan.planning.plan import ScanPlan
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+class PlanText(str):
+    """A plan as text, which Python and notebooks show with its lines, and not as a literal with `\\n`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
 
 def plan_as_text(plan: ScanPlan) -> str:

@@ -157,7 +157,8 @@ class Analyzed:
             first = table.this if is_call(table) else table.parts[0]
             each = places.get(first.meta.get("start"))
             if each is not None:
-                return Given(self.name_of(each), self._columns(each), each.qualifiers, self._pads(each))
+                hidden = self.named[each].hidden
+                return Given(self.name_of(each), self._columns(each), each.qualifiers, self._pads(each), hidden)
             name, rows = next((n, f) for n, f in self.frames.items() if n.lower() == table.name.lower())
             columns = [(field.name, of_arrow(field.type)) for field in rows.schema]
             return Given(name, columns, frozenset({(name.lower(),)}))
@@ -170,7 +171,8 @@ class Analyzed:
     def _with_hint(self, absent: re.Match[str]) -> str:
         """That a column is not there, with the columns of the tables: those that are not read may be meant, too."""
         schemas = [named.schema for named in self.named.values() if named.schema is not None]
-        names = [field.name for schema in schemas for field in schema.fields]
+        hidden = {name for named in self.named.values() for name in named.hidden}
+        names = [field.name for schema in schemas for field in schema.fields if field.name not in hidden]
         if not names:
             return absent[0]
         return absent[1] + (nearest(absent[2], names) or f" There are: {', '.join(names[:20])}.")
@@ -190,6 +192,16 @@ class Analyzed:
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""
         return with_clauses(renamed(self.text, self.tree, names))
+
+
+def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
+    """Names that may be of metadata columns (`_file`): none where an engine's `*` would return these columns."""
+    from sqlglot import exp
+
+    names = {each.name.lower() for each in tree.find_all(exp.Identifier) if each.name.startswith("_")}
+    if names and shows_all and any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
+        return set()
+    return names
 
 
 def _tables(tree: Any) -> list[Any]:
@@ -228,5 +240,7 @@ def analyzed(
     places = occurrences(tree, text, values)
     check_hints(text, [each.end for each in places if each.options])
     found = [(each, tables.named(each)) for each in places]
+    if hidden := _metadata_names(tree, settings.shows_all):
+        found = [(each, None if what is None else what.with_hidden(hidden)) for each, what in found]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -35,7 +35,7 @@ from lakescan.errors import (
     UnsupportedFeature,
     missing_dependency,
 )
-from lakescan.explain import plan_as_text
+from lakescan.explain import PlanText, plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.formats.metadata_table import as_table
 from lakescan.in_process import batches
@@ -210,7 +210,24 @@ class Query:
         Example:
             >>> print(query.explain())
         """
-        return explained(self._found)
+        return PlanText(explained(self._found))
+
+
+class Explained(Query):
+    """The plan of a statement: a column `plan` with one row, which is shown with its lines."""
+
+    def __init__(self, plan: str) -> None:
+        rows = {"plan": pa.table({"plan": [plan]})}
+        whole = query("SELECT * FROM plan", None, rows, ())
+        super().__init__(whole._found, whole._frames)
+        self._plan = PlanText(plan)
+
+    def show(self, rows: int = 20) -> None:
+        """Print the plan."""
+        print(self._plan)
+
+    def _repr_html_(self) -> str:
+        return self._plan._repr_html_()
 
 
 def _batches_of(run: _Run) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ class Settings:
       not, nothing is pushed into scans.
     - `staging`: which branch of audited tables is read.
     - `case_sensitive`: whether names that differ in case are others (`spark.sql.caseSensitive`).
+    - `shows_all`: whether `*` returns all columns that a scan has, metadata columns among them.
     - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
     """
 
@@ -24,5 +25,6 @@ class Settings:
     zone_name: str = "UTC"
     is_ansi: bool = True
     case_sensitive: bool = False
+    shows_all: bool = False
     reads_as_default: bool = True
     staging: Staging = NOT_STAGED

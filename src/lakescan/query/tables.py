@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from keyword import iskeyword
@@ -49,7 +49,8 @@ class Named:
 
     `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
     the user made the scan, and conditions and columns do not go into it: it has a limit, or members of structs.
-    `is_changes`: it is a scan of a table's changes.
+    `is_changes`: it is a scan of a table's changes. `hidden`: metadata columns that the statement names, which `*`
+    leaves out.
     """
 
     spec: ScanSpec
@@ -57,6 +58,20 @@ class Named:
     full: tuple[str, ...] = ()
     is_given: bool = False
     is_changes: bool = False
+    hidden: frozenset[str] = frozenset()
+
+    def with_hidden(self, names: Collection[str]) -> Named:
+        """The same with those of the table's metadata columns whose names, in lower case, are among the names."""
+        if self.metadata is not None or self.is_given or self.is_changes:
+            return self
+        own = self.spec.output.names
+        found = [
+            each.name for each in self.spec.snapshot.metadata_columns if each.name in names and each.name not in own
+        ]
+        if not found:
+            return self
+        spec = self.spec.select_columns(self.spec.selectable.select([*own, *found]))
+        return replace(self, spec=spec, hidden=frozenset(found))
 
     @property
     def is_net(self) -> bool:

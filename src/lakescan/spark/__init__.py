@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
 from lakescan.errors import InvalidOption
+from lakescan.explain import PlanText
 from lakescan.opening import table as open_table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.query.statement import Arguments
@@ -290,5 +291,4 @@ def explain(scan: Scan) -> str:
     Example:
         >>> print(lakescan.spark.explain(orders.scan().where("price > 5")))
     """
-    text: str = engines.load("spark").explained(scan.spec)
-    return text
+    return PlanText(engines.load("spark").explained(scan.spec))

@@ -241,6 +241,7 @@ def session_settings(spark: SparkSession) -> Settings:
         name,
         is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
         case_sensitive=_is_set(spark, "spark.sql.caseSensitive", "false"),
+        shows_all=True,
         reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
         staging=staging(spark),
     )

@@ -53,7 +53,7 @@ _TYPES: Mapping[str, t.Type] = {
     "TIMESTAMPLTZ": t.Timestamp(),
     "TIMESTAMPNTZ": t.Timestamp(zoned=False),
 }
-_BY_UNIT = ("datediff", "date_diff", "timestampdiff")
+BY_UNIT = ("datediff", "date_diff", "timestampdiff")
 _MOST_SQL = 1_000_000  # characters
 # Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).
 _ARGUMENTS = {
@@ -141,7 +141,7 @@ class Translator:
                 return lists.struct(
                     [(_name_of(each, n), self(each.unalias())) for n, each in enumerate(node.expressions, 1)]
                 )
-            case exp.Anonymous() if str(node.this).lower() in _BY_UNIT and len(node.expressions) == 3:
+            case exp.Anonymous() if str(node.this).lower() in BY_UNIT and len(node.expressions) == 3:
                 unit, start, end = node.expressions
                 return time_functions.counted(self(start), self(end), unit.name)
             case exp.Anonymous():

@@ -15,6 +15,10 @@ from lakescan.query.dialect.types import cell_of
 NAME = "g"
 
 
+class NotGrouped(InvalidStatement):
+    """A column stands in an aggregation outside of keys and aggregate functions."""
+
+
 @dataclass
 class Groups:
     """The keys and aggregates of an aggregation.
@@ -55,7 +59,7 @@ class Groups:
         """What a column of the rows is behind the aggregation: a key."""
         found = self._key_of(value)
         if found is None:
-            raise InvalidStatement(f"the column {name!r} is neither in GROUP BY nor in an aggregate function")
+            raise NotGrouped(f"the column {name!r} is neither in GROUP BY nor in an aggregate function")
         return found
 
     def aggregate(self, value: Typed) -> Typed:

@@ -39,12 +39,14 @@ class Given:
 
     - `qualifiers`: names, in lower case, that may stand before those of its columns, where it has no alias.
     - `pads`: by column, the length of those of CHAR(n).
+    - `hidden`: metadata columns, which `*` does not return.
     """
 
     name: str
     columns: Sequence[tuple[str, t.Type]]
     qualifiers: frozenset[Names]
     pads: Mapping[str, int] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -248,6 +250,7 @@ class Queries:
         alias = node.args.get("alias")
         qualifiers: frozenset[Names] = frozenset({(node.alias.lower(),)} if node.alias else ())
         own: frozenset[Names] = frozenset({(node.name.lower(),)})
+        hidden: frozenset[str] = frozenset()
         if defined is not None:
             if id(defined) not in self._with:
                 raise unsupported(f"the query {node.name!r} of WITH, which reads itself,")
@@ -264,12 +267,17 @@ class Queries:
             read = [column_of(each, kind).sql for each, (_, kind) in zip(quoted, given.columns, strict=True)]
             listed = ", ".join(f"{each} AS c{n}" for n, each in enumerate(read)) or "1 AS c"
             sql, own = f'(SELECT {listed} FROM "{given.name}") AS {name}', given.qualifiers
+            hidden = given.hidden
         names = [each.name for each in alias.columns] if alias is not None else []
-        if names and len(names) != len(cells):
-            raise InvalidStatement(f"{len(names)} names for the {len(cells)} columns of {node.name!r}")
-        columns = [
-            Column(names[n] if names else column, value, qualifiers or own) for n, (column, value) in enumerate(cells)
-        ]
+        shown = [column for column, _ in cells if column not in hidden]
+        if names and len(names) != len(shown):
+            raise InvalidStatement(f"{len(names)} names for the {len(shown)} columns of {node.name!r}")
+        new = iter(names or shown)
+        columns = []
+        for column, value in cells:
+            is_metadata = column in hidden
+            shown_name = column if is_metadata else next(new)
+            columns.append(Column(shown_name, value, qualifiers or own, is_hidden=is_metadata, is_metadata=is_metadata))
         return Relation(sql, columns)
 
 

@@ -22,6 +22,7 @@ class Column:
     - `qualifiers`: the names, in lower case, that may stand before its own.
     - `is_hidden`: `*` does not return it: it is a column of USING of the other side.
     - `only_qualified`: its name alone means another column.
+    - `is_metadata`: it is a metadata column of a table, which `table.*` does not return either.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Column:
     qualifiers: frozenset[Names] = frozenset()
     is_hidden: bool = False
     only_qualified: bool = False
+    is_metadata: bool = False
 
     def renamed(self, name: str, qualifiers: frozenset[Names]) -> Column:
         """The same column under another name."""
@@ -125,7 +127,7 @@ class Scope:
         if not qualifier:
             return [each for each in self.columns if not each.is_hidden]
         lowered = tuple(name.lower() for name in qualifier)
-        found = [each for each in self.columns if lowered in each.qualifiers]
+        found = [each for each in self.columns if lowered in each.qualifiers and not each.is_metadata]
         if not found:
             raise InvalidStatement(f"there is no table {'.'.join(qualifier)!r} in this FROM")
         return found

@@ -17,6 +17,7 @@ from lakescan.expressions.scalar.parse import parse_query
 from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.expressions.scalar.typed import Typed, literal, unsupported
 from lakescan.query.dialect.aggregates import AGGREGATES
+from lakescan.query.dialect.grouping import NotGrouped
 from lakescan.query.dialect.queries import Given, Queries
 from lakescan.query.dialect.windows import WINDOW_FUNCTIONS
 
@@ -53,7 +54,7 @@ def translated(
     except UnsupportedFeature as error:
         feature = error.feature.removesuffix(" in an SQL expression")
         raise UnsupportedFeature(f"{feature} in SQL that runs in this process", _spelling(feature) + _ADVICE) from error
-    except InvalidFilter as error:
+    except (InvalidFilter, NotGrouped) as error:
         raise InvalidStatement(str(error)) from error
     except RecursionError:
         raise UnsupportedFeature("a statement of this depth in SQL that runs in this process", _DEEP) from None

@@ -10,12 +10,13 @@ from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar import time_functions
 from lakescan.expressions.scalar.conditions import chain, inverse
-from lakescan.expressions.scalar.translate import Translator
+from lakescan.expressions.scalar.functions import FUNCTIONS
+from lakescan.expressions.scalar.translate import BY_UNIT, Translator
 from lakescan.expressions.scalar.typed import Typed, aligned, literal, unsupported
 from lakescan.grammar.text import underlined_at
 from lakescan.query.dialect import in_queries
 from lakescan.query.dialect.aggregates import AGGREGATES, Call, aggregate, percentile
-from lakescan.query.dialect.grouping import Groups
+from lakescan.query.dialect.grouping import Groups, NotGrouped
 from lakescan.query.dialect.scope import Names, Scope
 from lakescan.query.dialect.windows import WINDOW_FUNCTIONS, over, window_call
 
@@ -112,7 +113,13 @@ class Values(Translator):
                 return moved
         if (called := _aggregate_of(node)) is not None:
             return self._aggregate(node, called)
-        return super()._node(node)
+        try:
+            return super()._node(node)
+        except NotGrouped:
+            name = str(node.this).lower()
+            if isinstance(node, exp.Anonymous) and name not in FUNCTIONS and name not in ("struct", *BY_UNIT):
+                raise unsupported(f"the function {name}()") from None  # which may be an aggregate function
+            raise
 
     def _named(self, node: Any) -> Typed:
         try:
@@ -127,7 +134,7 @@ class Values(Translator):
             if any("start" not in each for each in meta) or "\n" in str(error):
                 raise
             place = underlined_at(self._queries.text, meta[0]["start"], meta[-1]["end"] + 1)
-            raise InvalidStatement(f"{error}{place}") from error
+            raise type(error)(f"{error}{place}") from error
 
     def _parameter(self, node: Any) -> Typed:
         known = self._queries.parameters.get(node.name)
