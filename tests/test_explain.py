@@ -6,6 +6,7 @@ import itertools
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lakescan
@@ -134,7 +135,8 @@ def test_a_plan_is_shown_with_its_lines(tmp_path: Path, capsys: pytest.CaptureFi
     catalog.create_namespace("db")
     catalog.create_table("db.t", "id INT").append(pa.table({"id": pa.array([1], pa.int32())}))
     plan = lakescan.table("shown.db.t").scan().explain()
-    assert repr(plan) == plan and "\n" in plan
+    assert repr(plan) == plan
+    assert "\n" in plan
     explained = lakescan.sql("EXPLAIN SELECT id FROM shown.db.t")
     explained.show()
     assert capsys.readouterr().out.splitlines()[1].startswith("  iceberg")
