@@ -66,7 +66,7 @@ def known_by_metadata(spec: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Sc
     whole = spec.without_limit()
     if whole.max_rows is not None or whole.reads_deleted:
         return None
-    plan = replace(whole, stats_of=names, reporters=()).for_reading().plan(default_readers())
+    plan = replace(whole.silent(), stats_of=names).for_reading().plan(default_readers())
     count, unknown = rows_by_metadata(plan)
     values = []
     for each in wanted:

@@ -6,10 +6,12 @@ import logging
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
 from lakescan.catalogs.lookup import find, identifier_of
+from lakescan.catalogs.metrics import TableReporter
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
 from lakescan.formats.table_path import TablePath
@@ -105,7 +107,8 @@ def open_table(
     if wanted is not None and wanted is not format_named(found.format):
         raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}")
     options.check_format(found.format)
-    return Table(format_named(found.format).open_named(identifier, found, storage, options), identifier)
+    spec = format_named(found.format).open_named(identifier, found, storage, options)
+    return Table(replace(spec, name=str(identifier), table_reporter=TableReporter.of(identifier)), identifier)
 
 
 def _by_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions) -> ScanSpec:

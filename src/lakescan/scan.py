@@ -31,7 +31,7 @@ from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.plan import ScanPlan
 from lakescan.polars_scan import lazy_frame, whole_frame
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
-from lakescan.reporting import MetricsReporter
+from lakescan.reporting import MetricsReporter, as_reporter
 from lakescan.scan_spec import ScanSpec
 from lakescan.scan_tasks import ScanTask, scan_tasks
 
@@ -265,16 +265,16 @@ class Scan:
         """
         return self.spec.for_reading().plan_parts(parallelism)
 
-    def report_to(self, *reporters: MetricsReporter) -> Scan:
+    def report_to(self, *reporters: MetricsReporter | Callable[[Any], object]) -> Scan:
         """Hand the report of every plan of this scan to reporters.
 
         Args:
-            reporters: Objects with a method `report`, such as those of `lakescan.reporting`.
+            reporters: Objects with a method `report`, such as those of `lakescan.reporting`, or functions.
 
         Example:
             >>> scan.report_to(lakescan.reporting.LoggingReporter()).to_arrow()
         """
-        return Scan(replace(self.spec, reporters=self.spec.reporters + reporters))
+        return Scan(replace(self.spec, reporters=(*self.spec.reporters, *map(as_reporter, reporters))))
 
     def plan_with(self, executor: PlanningExecutor) -> Scan:
         """Read and prune metadata with an executor; by default a few threads do it.

@@ -15,6 +15,7 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import __version__
 from lakescan.common.metadata_columns import DELETED, PARTITION_ID
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
@@ -29,6 +30,7 @@ from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjunc
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
+from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
 from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.delete_file import DeleteKind
@@ -38,7 +40,7 @@ from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.read_properties import ReadProperties
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.reading.context import BATCH_SIZE, ReadContext
-from lakescan.reporting import MetricsReporter
+from lakescan.reporting import MetricsReporter, has_reporters, report_safely, report_to_process
 from lakescan.storage import Storage
 from lakescan.storage.faults import shown
 from lakescan.time_travel import as_text, as_version, check_one_state, selector_from
@@ -84,6 +86,8 @@ class ScanSpec:
     `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
     `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
     `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
+    `table_reporter` are the reporters of the table's catalog; `is_silent`: plans are reported to nobody. `name` is the
+    table's name in its catalog; `engine`, the name and version of who runs the scan, for reports.
     `file_filters`: conditions on data files; others are not read.
     `plans`: those that the statement which reads it has made.
     """
@@ -97,6 +101,10 @@ class ScanSpec:
     row_limit: int | None = None
     selector: SnapshotSelector | None = None
     reporters: tuple[MetricsReporter, ...] = ()
+    table_reporter: MetricsReporter | None = None
+    is_silent: bool = False
+    name: str = ""
+    engine: tuple[str, str] = ("lakescan", __version__)
     executor: PlanningExecutor | None = None
     stats_of: tuple[str, ...] = ()
     ignores_residuals: bool = False
@@ -194,6 +202,10 @@ class ScanSpec:
         if self.selector is not None:
             check_one_state(f"a scan as of {self.selector.describe()}", given)
         return replace(self, options=merged)
+
+    def silent(self) -> ScanSpec:
+        """Return the spec for plans that are reported to nobody, since they serve another one."""
+        return replace(self, is_silent=True)
 
     def of_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
         """Return the spec for the files of an increment (some commits), which may be many and small."""
@@ -420,6 +432,8 @@ class ScanSpec:
                 "schema_id": snapshot.schema.id,
                 "words": self.table.words,
                 "named": self._selector.named if self.state is None else "",
+                "name": self.name,
+                "metadata": self._report_metadata if self.has_reporters else {},
             },
         )
 
@@ -437,6 +451,18 @@ class ScanSpec:
             in_order=self.snapshot.state.is_ordered,
         )
 
+    @property
+    def has_reporters(self) -> bool:
+        """Whether anybody receives the reports of this scan's plans."""
+        return not self.is_silent and bool(self.reporters or self.table_reporter is not None or has_reporters())
+
+    @property
+    def _report_metadata(self) -> dict[str, str]:
+        """The engine, and the options that were given, without conditions, places and secrets."""
+        named = {"engine-name": self.engine[0], "engine-version": self.engine[1], "lakescan-version": __version__}
+        hidden = {*self.options.given_in(Group.OPENING), "where", "filter"}
+        return {name: str(value) for name, value in self.options.values().items() if name not in hidden} | named
+
     def _report(self, report: ScanReport) -> None:
         found = report.metrics
         _LOG.debug(
@@ -447,8 +473,13 @@ class ScanSpec:
             report.snapshot_id,
             found.total_planning_duration,
         )
+        if self.is_silent:
+            return
         for reporter in self.reporters:
             reporter.report(report)
+        report_to_process(report)
+        if self.table_reporter is not None:
+            report_safely(self.table_reporter, report)
 
     # Reading
 
@@ -486,7 +517,7 @@ class ScanSpec:
         """Whether `to_options` can express the whole spec: reporters, changelogs and increments have no option."""
         is_changelog = self.selector is not None and self.selector.appends is not None
         is_one_state = self.state is None and not is_changelog
-        is_plain = not (self.ignores_residuals or self.reporters or self.keeps_deleted or self.file_filters)
+        is_plain = not (self.ignores_residuals or self.has_reporters or self.keeps_deleted or self.file_filters)
         return is_one_state and is_plain and self.pruning == TRUE
 
     def to_options(self) -> dict[str, str]:

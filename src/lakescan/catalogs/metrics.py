@@ -1,4 +1,4 @@
-"""Scan reports that go to the server of a REST catalog (`reportMetrics`)."""
+"""Reports of scans and commits for catalogs: their reporters, and the server of a REST catalog (`reportMetrics`)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.registry import connection
+from lakescan.catalogs.registry import connection, is_transaction, reporter_of, user_property
 from lakescan.catalogs.rest_session import REPORT_METRICS, RestSession, is_rest, message_of
 from lakescan.errors import UnsupportedFeature
-from lakescan.planning.report import ScanReport
+from lakescan.planning.report import CommitReport, ScanReport
 from lakescan.planning.rest_report import as_rest
+from lakescan.reporting import MetricsReporter, has_reporters, report_safely, report_to_process
 
 _LOG = logging.getLogger("lakescan.metrics")
+_SENDS = "rest-metrics-reporting-enabled"
 
 
 @dataclass(frozen=True)
 class CatalogReporter:
-    """Sends reports of a table's scans to its catalog. What fails is logged: a scan does not depend on it."""
+    """Sends reports of a table to its catalog. A failure is logged, since a scan does not depend on it."""
 
     table: Identifier
 
@@ -33,14 +35,59 @@ class CatalogReporter:
             )
         return CatalogReporter(table)
 
-    def report(self, report: ScanReport) -> None:
-        """Send the report, right after planning."""
-        body: dict[str, Any] = {**as_rest(report), "report-type": "scan-report", "table-name": str(self.table)}
+    def report(self, report: ScanReport | CommitReport) -> None:
+        """Send the report, right after planning or the commit."""
+        kind = "commit" if isinstance(report, CommitReport) else "scan"
+        body: dict[str, Any] = {**as_rest(report), "report-type": f"{kind}-report", "table-name": str(self.table)}
         try:
             session = RestSession(connection(self.table.catalog))
             response = session.post(f"{session.table_path(self.table.within)}/metrics", body)
         except Exception as error:
-            _LOG.warning("%s: a report of a scan was not sent: %s", self.table, error)
+            _LOG.warning("%s: a report of a %s was not sent: %s", self.table, kind, error)
             return
         if response.status_code >= 300:
-            _LOG.warning("%s: the catalog took no report of a scan: %s", self.table, message_of(response))
+            _LOG.warning("%s: the catalog took no report of a %s: %s", self.table, kind, message_of(response))
+
+
+@dataclass(frozen=True)
+class TableReporter:
+    """Hands reports of a table to the reporters of its catalog, as they are when a report is made.
+
+    These are the catalog's property `metrics-reporter-impl`, and, with `rest-metrics-reporting-enabled=true`, its
+    server.
+    """
+
+    table: Identifier
+
+    @staticmethod
+    def of(table: Identifier) -> TableReporter | None:
+        """The reporter of a table; None if its catalog has none."""
+        reporter = TableReporter(table)
+        return reporter if reporter._reporters() else None
+
+    def report(self, report: ScanReport | CommitReport) -> None:
+        """Hand the report on."""
+        for each in self._reporters():
+            report_safely(each, report)
+
+    def _reporters(self) -> list[MetricsReporter]:
+        found: list[MetricsReporter] = [each] if (each := reporter_of(self.table.catalog)) is not None else []
+        if (user_property(self.table.catalog, _SENDS) or "").lower() == "true":
+            catalog = connection(self.table.catalog)
+            if is_rest(catalog) and RestSession(catalog).has(REPORT_METRICS):
+                found.append(CatalogReporter(self.table))
+        return found
+
+
+def report_commit(table: Identifier, report: CommitReport) -> None:
+    """Hand the report of a commit to the reporters of the process and of the table's catalog."""
+    report_to_process(report)
+    if (reporter := TableReporter.of(table)) is not None:
+        reporter.report(report)
+
+
+def wants_commits(table: Identifier) -> bool:
+    """Whether anybody receives reports of commits to a table."""
+    if is_transaction(table.catalog):  # nothing is committed until it ends
+        return False
+    return has_reporters() or TableReporter.of(table) is not None

@@ -29,6 +29,7 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.metadata.write import with_all_metadata
+from lakescan.reporting import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import split_location
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _GIVEN: dict[str, dict[str, str]] = {}
 # By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
+_REPORTERS: dict[str, MetricsReporter] = {}  # those that the user gives as objects, and those that were imported
 KEY_MANAGER = "key-manager"
 ALLOWED = "allowed-locations"
 _LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
@@ -58,6 +60,10 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
             f"the {KEY_MANAGER} of catalog {name!r} is given by name, so that workers can import it: "
             "'package.module:attribute'"
         )
+    _REPORTERS.pop(name, None)
+    if (reporter := properties.get(IMPLEMENTATION)) is not None and not isinstance(reporter, str):
+        _REPORTERS[name] = as_reporter(reporter)
+        properties = {key: value for key, value in properties.items() if key != IMPLEMENTATION}
     _GIVEN[name] = _completed({key: str(value) for key, value in properties.items() if value is not None})
 
 
@@ -73,6 +79,21 @@ def key_manager_name(name: str) -> str | None:
     answer with any properties.
     """
     return user_property(name, KEY_MANAGER)
+
+
+def reporter_of(name: str) -> MetricsReporter | None:
+    """A catalog's metrics reporter, its property `metrics-reporter-impl`; None if it has none.
+
+    It is code to run, so it counts only where this user gives it, as `key-manager` does: an object, a function, or the
+    text `package.module:attribute`, which other processes import, too. Raises `InvalidOption` if that fails.
+    """
+    name = _LENT_OF.get(name, name)
+    if name in _REPORTERS:
+        return _REPORTERS[name]
+    found = user_property(name, IMPLEMENTATION)
+    if found is None:
+        return None
+    return _REPORTERS.setdefault(name, as_reporter(found))
 
 
 def allowed_locations(name: str) -> tuple[str, ...] | None:
@@ -122,6 +143,11 @@ def lend(base: str, make: Callable[[str], Catalog]) -> str:
     _LENT_OF[name] = base
     _LENT[name] = make(name)
     return name
+
+
+def is_transaction(name: str) -> bool:
+    """Whether a name is that of a transaction's connection."""
+    return name in _LENT_OF
 
 
 def withdraw(name: str) -> None:

@@ -5,8 +5,8 @@ For Delta, a "manifest" is a log file: a commit, a checkpoint part or a sidecar.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -104,6 +104,8 @@ class ScanReport:
     records: int | None = None
     words: Words = Words()
     named: str = ""  # the branch or tag that is read
+    name: str = ""  # the table's name in its catalog, if it has one
+    metadata: Mapping[str, str] = field(default_factory=dict)  # the engine and its version, and the scan's options
 
     def _repr_html_(self) -> str:
         """The report as notebooks show it: the request, and how many files are read and skipped."""
@@ -136,10 +138,35 @@ class ScanReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values; counters have the hyphenated names of Iceberg's ScanMetrics."""
         counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
-        shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate", "words")]
+        shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate", "words", "metadata")]
         own = {name.replace("_", "-"): getattr(self, name) for name in shown}
         timestamp = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
-        return {**own, "snapshot-timestamp": timestamp, "metrics": counters}
+        return {**own, "snapshot-timestamp": timestamp, "metrics": counters, "metadata": dict(self.metadata)}
+
+
+@dataclass(frozen=True)
+class CommitReport:
+    """The report of a commit to an Iceberg table (Iceberg's `CommitReport`).
+
+    Attributes:
+        table: The table's name in its catalog.
+        snapshot_id: The snapshot that the commit made.
+        sequence_number: Its sequence number.
+        operation: 'append', 'overwrite', 'replace' or 'delete'.
+        attempts: How often the commit was tried, concurrent commits being the reason.
+        duration: Seconds that it took.
+        summary: The snapshot's summary, with Iceberg's counters as texts.
+        metadata: The engine and its version.
+    """
+
+    table: str
+    snapshot_id: int
+    sequence_number: int
+    operation: str
+    attempts: int
+    duration: float
+    summary: Mapping[str, str]
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def total_report(parts: Sequence[ScanReport], duration: float) -> ScanReport:

@@ -80,7 +80,7 @@ class JoinKeys:
     def plan_of(self, each: Occurrence) -> ScanPlan | None:
         """The plan of a scan, as far as it was made already."""
         spec, plan = self.narrowed[each], self._plans.get(each)
-        if plan is None or spec.reporters:
+        if plan is None or spec.has_reporters:
             return None
         if spec.pruning == TRUE and spec.predicate == self._planned[each].predicate:
             return plan
@@ -119,7 +119,7 @@ class JoinKeys:
             names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
             names |= set(checked_columns(spec))
             self._planned[each] = spec
-            self._plans[each] = self._plan_of(replace(spec, stats_of=tuple(sorted(names)), reporters=()))
+            self._plans[each] = self._plan_of(replace(spec.silent(), stats_of=tuple(sorted(names))))
         return self._plans[each]
 
     def _plan_of(self, spec: ScanSpec) -> ScanPlan | None:
@@ -214,7 +214,7 @@ class JoinKeys:
             return None
         if spec.condition == TRUE and spec.pruning == TRUE and self._size(each) > _FEW_ROWS:
             return None
-        scan = replace(spec.select(dotted_path(values.path)), reporters=())
+        scan = spec.select(dotted_path(values.path)).silent()
         files = scan.plan_table(plan.table)
         batches = read_batches([(files, scan.read_context(files))])
         return _unique(pa.Table.from_batches(batches, schema=scan.output.arrow()).column(0))

@@ -128,6 +128,7 @@ def _is_planned_here(scan: ScanSpec) -> bool:
 
 
 def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:
+    scan = replace(scan, engine=("spark", spark.version))
     planner = scan if scan.executor is not None else replace(scan, executor=SparkExecutor(spark))
     return planner.plan(_parallelism(spark, scan))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
@@ -56,7 +57,7 @@ def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None =
 
     A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
     """
-    scan = scan.in_few_groups()
+    scan = replace(scan.in_few_groups(), engine=("spark", pyspark.__version__))
     plan = (scan if changes is not None else scan.for_reading()).plan(parallelism)
     context = scan.read_context(plan)
     groups = plan.groups.sharing_deletes(parallelism).joining_splits()

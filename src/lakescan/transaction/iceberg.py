@@ -14,9 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import __version__
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.metrics import report_commit, wants_commits
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
 from lakescan.catalogs.storage_properties import of_storage
@@ -34,6 +36,7 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.creation import Replacement
 from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.equality_files import equality_files
+from lakescan.iceberg.commit.producer import NewSnapshot
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.expired_snapshots import Retention
@@ -57,6 +60,7 @@ from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.iceberg.write.row_deletes import IcebergDeletes
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
+from lakescan.planning.report import CommitReport
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
@@ -367,7 +371,17 @@ class IcebergTarget:
             options.transaction,
             options.wap_id,
             self.added,
+            self._report if wants_commits(self.identifier) else None,
         )
+
+    def _report(self, new: NewSnapshot, attempts: int, seconds: float) -> None:
+        engine = {"engine-name": "lakescan", "engine-version": __version__, "lakescan-version": __version__}
+        report = CommitReport(
+            *(self.name, new.snapshot_id, new.sequence_number, new.operation, attempts, seconds),
+            summary=dict(new.summary),
+            metadata=engine,
+        )
+        report_commit(self.identifier, report)
 
     def mode_of(self, statement: Statement) -> Mode:
         """The option `row-change-mode`, else the table's property for the statement; see `iceberg_changes`."""

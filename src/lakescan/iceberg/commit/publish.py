@@ -35,10 +35,11 @@ def commit_snapshot(
     *,
     first: Sequence[Any] = (),
     is_staged: bool = False,
+    committed: list[NewSnapshot] | None = None,
 ) -> Failed | None:
     """Produce a snapshot and commit it, the updates `first` before it, and `then` after it.
 
-    Returns None, or the definite failure.
+    Returns None, or the definite failure. A snapshot that was committed is appended to `committed`.
 
     With `is_staged`, the branch stays where it is: the snapshot is there, but no branch or tag names it.
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
@@ -65,6 +66,8 @@ def commit_snapshot(
         raise
     if failed is not None:
         discard(storage, producer.stored, lambda: added_since(failed.now, known))
+    elif committed is not None:
+        committed.append(new)
     return failed
 
 

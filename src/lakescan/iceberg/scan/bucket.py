@@ -14,34 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.murmur3 import murmur3
 from lakescan.expressions.predicate import Comparison, In, Predicate
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 
-_MASK = 0xFFFFFFFF
 _WIDE = Context(prec=76)  # decimals have up to 38 digits; the default rounds to 28
-
-
-def murmur3(data: bytes) -> int:
-    """The Murmur3 hash of bytes, as a signed 32-bit integer."""
-    state = 0
-    whole = len(data) - len(data) % 4
-    for at in range(0, whole, 4):
-        state ^= _scrambled(int.from_bytes(data[at : at + 4], "little"))
-        state = (_rotated(state, 13) * 5 + 0xE6546B64) & _MASK
-    state ^= _scrambled(int.from_bytes(data[whole:], "little"))
-    state ^= len(data)
-    state = ((state ^ state >> 16) * 0x85EBCA6B) & _MASK
-    state = ((state ^ state >> 13) * 0xC2B2AE35) & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
-
-
-def _scrambled(block: int) -> int:
-    return _rotated(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-
-
-def _rotated(value: int, by: int) -> int:
-    return (value << by | value >> (32 - by)) & _MASK
 
 
 def hash_value(value: pa.Scalar, kind: t.Type) -> int | None:

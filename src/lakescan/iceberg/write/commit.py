@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from lakescan.formats.snapshot_refs import RefKind
 from lakescan.iceberg.alter.added_columns import AddedColumns
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
-from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.required_columns import check_required
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
@@ -68,7 +69,7 @@ class IcebergCommit:
     `table` is pyiceberg's, `opened` the same state as lakescan read it. `properties` go into the new snapshot's
     summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once. With a
     `wap_id`, the snapshot is staged under it: the branch stays where it is until it is published. `adds` are columns
-    that it adds to the table.
+    that it adds to the table. `on_commit` receives the new snapshot, the number of attempts, and their seconds.
     """
 
     table: Table
@@ -79,6 +80,8 @@ class IcebergCommit:
     epoch: tuple[str, int] | None = None
     wap_id: str | None = None
     adds: AddedColumns | None = None
+    on_commit: Callable[[NewSnapshot, int, float], None] | None = field(default=None, compare=False)
+    _committed: list[NewSnapshot] = field(default_factory=list, compare=False, repr=False)
 
     def append(self, files: Iterable[WrittenFile]) -> None:
         """Append files; concurrent commits are retried.
@@ -303,10 +306,14 @@ class IcebergCommit:
 
         policy = self.opened.metadata.table_properties.retry_policy(retries)
         attempts, table, now = Attempts(policy), copy(self.table), self.opened
+        started, number = perf_counter(), 0
         while True:
+            number += 1
             with redone_by(table, redo, fits_any=fits_any):
                 failed = attempt(table, now)
             if failed is None:
+                if self.on_commit is not None and self._committed:
+                    self.on_commit(self._committed[-1], number, perf_counter() - started)
                 return
             self._check_epoch(failed.now)
             if self.adds is not None:
@@ -344,11 +351,14 @@ class IcebergCommit:
     def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> Failed | None:
         known, storage, is_staged = set(self.opened.metadata.snapshots), self.writes.storage, self.wap_id is not None
         if self.adds is None:
-            return commit_snapshot(table, producer, known, storage, is_staged=is_staged)
+            return commit_snapshot(table, producer, known, storage, is_staged=is_staged, committed=self._committed)
         made = self.adds.on(table, now)
         with their_refusal():
             return commit_snapshot(
-                *(table, producer, known, storage, (), made.requirements), first=made.updates, is_staged=is_staged
+                *(table, producer, known, storage, (), made.requirements),
+                first=made.updates,
+                is_staged=is_staged,
+                committed=self._committed,
             )
 
     @property

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lakescan.common.murmur3 import murmur3
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.scan.bucket import murmur3
 from lakescan.storage import join
 
 _BITS, _STEPS = 20, (0, 4, 8, 12, 20)
