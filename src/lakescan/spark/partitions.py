@@ -1,10 +1,19 @@
-"""Task groups as partitions of Python data sources. Each partition is self-contained: it carries its read context."""
+"""Task groups as partitions of Python data sources.
+
+Tasks need a read context, too, which grows with the table's columns. A batch reader takes it to all of them at once
+(`SharedContext`). Where Spark pickles the reader before there is a plan, as for streams, each partition carries it.
+"""
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
+from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyspark
@@ -22,12 +31,44 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.spark.types import as_spark_batch
 
 
+class SharedContext:
+    """The read context of a plan's partitions.
+
+    It is pickled once, compressed. With `by_reader`, partitions carry only its number, and the reader carries it.
+    """
+
+    def __init__(self, context: ReadContext, *, by_reader: bool = False) -> None:
+        self.number, self.by_reader = uuid4().hex, by_reader
+        self._packed = zlib.compress(pickle.dumps(context))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"number": self.number, "by_reader": self.by_reader, "_packed": b"" if self.by_reader else self._packed}
+
+    def for_reader(self) -> tuple[str, bytes]:
+        """The number and the pickled context, for the reader to carry."""
+        return self.number, self._packed
+
+    def restored(self, carried: tuple[str, bytes] | None) -> ReadContext:
+        """The context, from what the reader carried if partitions have only its number."""
+        if not self.by_reader:
+            return _restored(self._packed)
+        if carried is None or carried[0] != self.number:
+            raise RuntimeError("the reader and the partitions of this task are of different plans")
+        return _restored(carried[1])
+
+
+@lru_cache(maxsize=4)
+def _restored(packed: bytes) -> ReadContext:
+    context: ReadContext = pickle.loads(zlib.decompress(packed))
+    return context
+
+
 @dataclass
 class GroupPartition(InputPartition):
     """A task group, with the context to read it."""
 
     group: TaskGroup
-    context: ReadContext
+    context: SharedContext
 
 
 @dataclass
@@ -38,7 +79,7 @@ class CommitPartition(InputPartition):
     """
 
     groups: list[TaskGroup]
-    context: ReadContext
+    context: SharedContext
     columns: tuple[str, ...]
     selection: Selection
 
@@ -48,58 +89,63 @@ class LimitedPartition(InputPartition):
     """All task groups of a scan with a limit, read in turn until the limit is reached."""
 
     groups: list[TaskGroup]
-    context: ReadContext
+    context: SharedContext
     rows: int
 
 
-def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None = None) -> list[InputPartition]:
-    """Plan a scan and return a partition per task group.
+def group_partitions(
+    scan: ScanSpec, parallelism: int, changes: Changes | None = None, *, by_reader: bool = False
+) -> tuple[list[InputPartition], SharedContext]:
+    """Plan a scan and return a partition per task group, and their context; `by_reader`: the reader carries it.
 
     A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
     """
     scan = replace(scan.in_few_groups(), engine=("spark", pyspark.__version__))
     plan = (scan if changes is not None else scan.for_reading()).plan(parallelism)
-    context = scan.read_context(plan)
+    context = SharedContext(scan.read_context(plan), by_reader=by_reader)
     groups = plan.groups.sharing_deletes(parallelism).joining_splits()
     if plan.limit is not None:
-        return [LimitedPartition(list(groups), context, plan.limit)]
+        return [LimitedPartition(list(groups), context, plan.limit)], context
     if changes is not None and has_both(plan):
-        whole = compared(scan).read_context(plan)
-        return [CommitPartition(list(groups), whole, changes.data_columns, scan.selection)]
-    return [GroupPartition(group, context) for group in groups]
+        whole = SharedContext(compared(scan).read_context(plan), by_reader=by_reader)
+        return [CommitPartition(list(groups), whole, changes.data_columns, scan.selection)], whole
+    return [GroupPartition(group, context) for group in groups], context
 
 
-def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition as batches in Spark's Arrow schema.
+def read_partition(
+    partition: InputPartition, schema: StructType, carried: tuple[str, bytes] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition as batches in Spark's Arrow schema; `carried` is the context that the reader carried.
 
     For a plan without groups, Spark passes a placeholder partition, which has no rows.
     """
-    if isinstance(partition, GroupPartition):
-        batches = read_group(partition.group, partition.context)
-    elif isinstance(partition, CommitPartition):
-        batches = _net(partition)
-    elif isinstance(partition, LimitedPartition):
-        batches = _first_rows(partition)
-    else:
+    if not isinstance(partition, GroupPartition | CommitPartition | LimitedPartition):
         return
-    output = partition.selection.output if isinstance(partition, CommitPartition) else partition.context.output
+    context = partition.context.restored(carried)
+    output = context.output
+    if isinstance(partition, GroupPartition):
+        batches = read_group(partition.group, context)
+    elif isinstance(partition, CommitPartition):
+        batches, output = _net(partition, context), partition.selection.output
+    else:
+        batches = _first_rows(partition, context)
     for batch in batches:
         yield as_spark_batch(batch, output.fields, schema)
 
 
-def _first_rows(partition: LimitedPartition) -> Iterator[pa.RecordBatch]:
+def _first_rows(partition: LimitedPartition, context: ReadContext) -> Iterator[pa.RecordBatch]:
     remaining = partition.rows
     for group in partition.groups:
-        for batch in read_group(group, partition.context):
+        for batch in read_group(group, context):
             if not remaining:
                 return
             yield batch.slice(0, remaining)
             remaining -= min(remaining, batch.num_rows)
 
 
-def _net(partition: CommitPartition) -> Iterator[pa.RecordBatch]:
-    batches = chain.from_iterable(read_group(group, partition.context) for group in partition.groups)
-    whole = partition.context.output
+def _net(partition: CommitPartition, context: ReadContext) -> Iterator[pa.RecordBatch]:
+    batches = chain.from_iterable(read_group(group, context) for group in partition.groups)
+    whole = context.output
     rows = pa.Table.from_batches(batches, schema=whole.arrow())
     for batch in without_carry_overs(rows, CHANGE.name, partition.columns).to_batches():
         yield selected_columns(batch, whole, partition.selection)

@@ -36,7 +36,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads
 from lakescan.spark.audit import StagedReads, staging_in_task
 from lakescan.spark.filters import usable_predicate
-from lakescan.spark.partitions import group_partitions, read_partition
+from lakescan.spark.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
@@ -179,26 +179,41 @@ def source_class(
 
 
 class TableReader(DataSourceReader):
-    """Plans a scan and reads its task groups."""
+    """Plans a scan and reads its task groups.
+
+    Spark pickles the reader for all tasks, and then asks for the partitions. So the scan is planned when the reader is
+    pickled, and the reader carries the context of the plan.
+    """
 
     def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None) -> None:
         self._scan: ScanSpec | None = scan
         self._schema, self._parallelism, self._staged = schema, parallelism, staged
+        self._planned: list[InputPartition] | None = None
+        self._carried: tuple[str, bytes] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_scan": None}
+        if self._scan is not None and self._planned is None:
+            with suppress(Exception):  # of which `partitions` raises the same: pickling would hide it
+                self._planned, context = self._plan(by_reader=True)
+                self._carried = context.for_reader()
+        return {**self.__dict__, "_scan": None, "_planned": None}
+
+    def _plan(self, *, by_reader: bool) -> tuple[list[InputPartition], SharedContext]:
+        assert self._scan is not None
+        parallelism = self._scan.options.parallelism or self._parallelism
+        return group_partitions(self._scan, parallelism, by_reader=by_reader)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The plan's task groups."""
-        assert self._scan is not None
-        parallelism = self._scan.options.parallelism or self._parallelism
-        return group_partitions(self._scan, parallelism)
+        if self._planned is None:
+            self._planned, self._carried = self._plan(by_reader=False)[0], None
+        return self._planned
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task group, as batches in Spark's Arrow schema."""
         if self._staged is not None:
             self._staged.check(staging_in_task())
-        return read_partition(partition, self._schema)
+        return read_partition(partition, self._schema, self._carried)
 
 
 class FilteringReader(TableReader):
@@ -208,6 +223,7 @@ class FilteringReader(TableReader):
         """Prune by the filters that planning can use; Spark evaluates all filters again."""
         assert self._scan is not None
         if self._scan.max_rows is None:  # the filters of the query come after the scan's limit
+            self._planned = None
             self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema, self._scan.selection))
         return filters
 

@@ -102,9 +102,9 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         scan = planner.between(planner.decode(begin), planner.decode(end))
         parallelism = scan.options.parallelism or self._parallelism
         if not planner.reads_changes or not are_computed(scan):
-            return group_partitions(scan, parallelism)
+            return group_partitions(scan, parallelism)[0]
         changes = Changes(scan)
-        return [each for commit in commits_of(scan) for each in group_partitions(commit, parallelism, changes)]
+        return [each for commit in commits_of(scan) for each in group_partitions(commit, parallelism, changes)[0]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
