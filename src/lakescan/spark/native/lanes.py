@@ -23,12 +23,13 @@ from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
 from lakescan.spark.native.filesystems import STORES, root_for_spark
-from lakescan.spark.native.footers import why_footers
+from lakescan.spark.native.footers import facts_of, lacking_codecs, why_footers
 from lakescan.storage.locations import ALIASES, normalize, split_location, without_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakescan.reading.context import ReadContext
     from lakescan.scan_spec import ScanSpec
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
@@ -56,6 +57,9 @@ _OF_FOLDERS = _Limits(10_000, 200_000, 2**20)
 # In object stores, it is three requests a file, of which two follow each other: those take as long as 8 MB are decoded.
 _OF_STORES = _Limits(100, 10_000, 2**23)
 LEAST_IN_STORES = 2**28  # bytes: 100 MB in eight files took 0.8 s longer to look up, and 0.5 s less to read
+# Footers that are read to learn the compression of files, and, in tables with a name mapping, whether these have ids.
+_MOST_FOOTERS, _MOST_FOOTERS_IN_STORES = 64, 16
+_MOST_MAPPED, _MOST_MAPPED_IN_STORES = 4_000, 400
 _NO_ROOTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -84,8 +88,6 @@ def why_arrow(scan: ScanSpec) -> str | None:
         return "vectorized reads are switched off, by an option or a property of the table"
     if scan.storage.is_issued:
         return "a catalog hands out credentials for a while, and Spark does not have them"
-    if scan.read_context().matching.name_mapping is not None:
-        return "the table has a name mapping: files may have no field ids"
     read = scan.read_context().columns_for(scan.filter).fields
     known = {FILE.id, POS.id}
     if not scan.read_context().matching.ids_required:  # row ids have no field id in Delta's id mode
@@ -188,10 +190,29 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None) -> 
         why.where(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
+    _footers(context, paths, files, limits is _OF_STORES, why)
     footers = why_footers(context, paths, why.native) if context.matching.by_id else None
     if footers is not None:
         why.where(why.native.copy(), footers)
     return why.lanes(roots)
+
+
+def _footers(context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _Why) -> None:
+    """Add the reasons in the footers of files: no field ids, and compressions that Spark's reader lacks."""
+    if context.matching.name_mapping is not None:
+        most = _MOST_MAPPED_IN_STORES if is_remote else _MOST_MAPPED
+        places = np.flatnonzero(why.native)
+        read, others = places[:most], places[most:]
+        facts = facts_of(context, paths, files["size"], read)
+        nameless = np.zeros(len(paths), dtype=bool)
+        nameless[read[[not each.has_ids for each in facts]]] = True
+        why.where(nameless, "it has no field ids: its columns are found by the table's name mapping")
+        unread = np.zeros(len(paths), dtype=bool)
+        unread[others] = True
+        why.where(unread, f"the table has a name mapping, and the footers of only {most:,} files are read")
+    most = _MOST_FOOTERS_IN_STORES if is_remote else _MOST_FOOTERS
+    for name, mask in lacking_codecs(context, paths, files, why.native, most).items():
+        why.where(mask, f"it is compressed by {name}, which Spark's reader lacks")
 
 
 def _roots(
