@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.common.schema import Schema
 from lakescan.encryption import FileKey
-from lakescan.errors import CorruptData, UnsupportedFeature
+from lakescan.errors import CorruptData, LakescanError, UnsupportedFeature
+from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.prune import might_match
 from lakescan.planning.split import NO_END
+from lakescan.reading.avro.codecs import TooLarge
 from lakescan.reading.batches import batch_of
+from lakescan.reading.casting import cast_leaf
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField
-from lakescan.reading.orc_footer import Stripes, read_stripes
+from lakescan.reading.orc_footer import Stripes, StripeStatistics, read_statistics, read_stripes
 from lakescan.reading.projection import Projection, only_read
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import open_stream
@@ -72,6 +82,26 @@ class OrcData:
                 yield position + start, rows.slice(start, batch_size)
         if is_whole and end != self.rows:
             raise self._miscounted(f"its stripes have {end:,} rows", self.rows)
+
+    def statistics(self, columns: Mapping[int, pa.DataType]) -> dict[int, list[StripeStatistics]]:
+        """The statistics of top-level columns (by place, with their types), one entry per stripe.
+
+        None has an entry if the file has no statistics that can be trusted. Raises `CorruptData` if they are damaged.
+        """
+        if self._stripes is None:
+            return {}
+        rows = np.diff(self._stripes.first_rows).tolist()
+        with decoding(self.path, "the statistics of its stripes"):
+            try:
+                return read_statistics(self.handle, self.file, columns, rows)
+            except TooLarge:
+                return {}
+
+    def rows_of(self, chunks: Sequence[int]) -> list[int]:
+        """The row counts of some stripes; `statistics` has some."""
+        assert self._stripes is not None
+        counts: list[int] = np.diff(self._stripes.first_rows)[list(chunks)].tolist()
+        return counts
 
     @cached_property
     def _stripes(self) -> Stripes | None:
@@ -141,6 +171,42 @@ def _paths(field: FileField, parent: str) -> Iterator[str]:
     else:
         for member in field.children:
             yield from _paths(member, f"{path}.")
+
+
+def matching_stripes(
+    data: OrcData,
+    stripes: Sequence[int],
+    predicate: Predicate,
+    fields: tuple[FileField, ...],
+    projection: Projection,
+    schema: Schema,
+) -> list[int]:
+    """The stripes that remain after pruning by their statistics in the file's footer."""
+    ids = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # row lineage may be inherited, not stored
+    found = {i: at[1] for i in ids if (at := projection.leaf_of(i, fields)) is not None and at[1] in fields}
+    recorded = data.statistics({field.index: field.type for field in found.values()}) if len(stripes) > 1 else {}
+    if not recorded:
+        return list(stripes)
+    stats = {}
+    for field_id, field in found.items():
+        chosen = [recorded[field.index][each] for each in stripes]
+        nulls = pa.array([each.nulls for each in chosen], pa.int64())
+        target = schema.by_id[field_id]
+        lower, upper = (_bound([getattr(each, side) for each in chosen], field, target) for side in ("lower", "upper"))
+        stats[field_id] = ColumnStats(lower, upper, nulls, None, pa.array(data.rows_of(stripes), pa.int64()))
+    mask = might_match(predicate, stats, len(stripes)).to_pylist()
+    return [stripe for stripe, kept in zip(stripes, mask, strict=True) if kept]
+
+
+def _bound(values: list[Any], source: FileField, target: t.Field) -> pa.Array | None:
+    """The bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
+    if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
+        return None
+    kind = pa.timestamp("ms", source.type.tz) if pa.types.is_timestamp(source.type) else source.type
+    try:
+        return cast_leaf(pa.array(values, kind), target.type, target.name)
+    except (pa.ArrowException, LakescanError, TypeError, ValueError, ArithmeticError):
+        return None
 
 
 @contextmanager

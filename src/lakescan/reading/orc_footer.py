@@ -1,13 +1,18 @@
-"""The stripes of an ORC file: their offsets and row counts, from its footer, which Arrow does not tell.
+"""The stripes of an ORC file: offsets, row counts and column statistics, which Arrow does not offer.
 
-ORC specification, "File Tail": the last byte is the postscript's length; the footer before it is a Protocol Buffers
-message, compressed in chunks with a head of three bytes (length, and whether the chunk is not compressed).
+ORC specification, "File Tail": the last byte is the postscript's length. Before the postscript are the footer and,
+before that, the metadata section with the statistics of stripes. Both are Protocol Buffers messages, compressed in
+chunks with a head of three bytes (length, and whether the chunk is not compressed).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +20,7 @@ from pyarrow import orc
 
 from lakescan import limits
 from lakescan.errors import LimitExceeded
+from lakescan.planning.corrupt_statistics import trusted_in_orc
 from lakescan.reading.avro.codecs import TooLarge, raw_lz4, raw_snappy, unpacked
 from lakescan.storage.faults import shown
 
@@ -22,6 +28,13 @@ _PLAIN = "UNCOMPRESSED"
 _CHUNK = 1 << 23  # maximum bytes of a decompressed chunk
 _MOST_BYTES = 10  # of a 64-bit varint
 _STRIPES, _OFFSET, _ROWS = 3, 1, 5  # numbers of fields: of the footer, and of a stripe
+_TYPES, _WRITER, _ENCRYPTION, _SUBTYPES = 4, 9, 10, 2  # of the footer, and of a type
+_METADATA_LENGTH, _WRITER_VERSION = 5, 6  # of the postscript
+_STRIPE_STATISTICS, _COLUMN_STATISTICS = 1, 1  # of the metadata section, and of a stripe
+_VALUES, _HAS_NULL = 1, 10  # of the statistics of a column
+_INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _TIMESTAMPS = 2, 3, 4, 5, 6, 7, 9
+_MIN, _MAX, _SUM, _LOWER, _UPPER, _MIN_UTC, _MAX_UTC = 1, 2, 3, 4, 5, 3, 4  # of one kind of statistics
+_MOST_STATISTICS = 100_000  # columns of all stripes, each of which is stepped over in Python
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # kinds of fields
 
 
@@ -38,6 +51,148 @@ class Stripes:
         return found
 
 
+@dataclass(frozen=True)
+class StripeStatistics:
+    """The statistics of a column in a stripe: its bounds and the number of nulls, None if unknown."""
+
+    lower: Any = None
+    upper: Any = None
+    nulls: int | None = None
+
+
+def read_statistics(
+    handle: pa.NativeFile, file: orc.ORCFile, columns: Mapping[int, pa.DataType], rows: Sequence[int]
+) -> dict[int, list[StripeStatistics]]:
+    """Read the statistics of columns, one entry per stripe, from the metadata section.
+
+    `columns` are places of top-level columns that are not nested, with their Arrow types; `rows` are the row counts of
+    stripes. No column has an entry if there are no statistics that can be read and trusted
+    (`planning.corrupt_statistics`). Raises `ValueError` or `IndexError` if they are damaged, and `TooLarge`.
+    """
+    if file.compression not in (_PLAIN, *_CODECS) or not columns:
+        return {}
+    end = file.file_length - 1 - file.file_postscript_length
+    postscript = _numbers(handle.read_at(file.file_postscript_length, end))
+    length = postscript.get(_METADATA_LENGTH, 0)
+    start = end - file.file_footer_length - length
+    if not length or start < 0:
+        return {}
+    footer = _section(handle, file, end - file.file_footer_length, file.file_footer_length)
+    writer = _numbers(footer).get(_WRITER)
+    is_encrypted = any(number == _ENCRYPTION for number, _ in _fields(footer))
+    if is_encrypted or not trusted_in_orc(writer, postscript.get(_WRITER_VERSION)):
+        return {}
+    places = _places(footer)
+    wanted = {places[each]: (each, kind) for each, kind in columns.items() if each < len(places)}
+    found: dict[int, list[StripeStatistics]] = {each: [] for each in columns}
+    recorded = _fields(_section(handle, file, start, length))
+    stripes = [value for number, value in recorded if number == _STRIPE_STATISTICS]
+    if len(stripes) != len(rows) or len(stripes) * (max(wanted, default=0) + 1) > _MOST_STATISTICS:
+        return {}
+    for stripe, count in zip(stripes, rows, strict=True):
+        if not isinstance(stripe, bytes):
+            raise ValueError("its statistics are no messages")
+        known = {place: StripeStatistics() for place in columns}
+        of_columns = (value for number, value in _fields(stripe) if number == _COLUMN_STATISTICS)
+        for number, value in enumerate(of_columns):
+            if number in wanted and isinstance(value, bytes):
+                place, kind = wanted[number]
+                known[place] = _statistics(dict(_fields(value)), kind, count)
+        for place, each in known.items():
+            found[place].append(each)
+    return found
+
+
+def _places(footer: bytes) -> list[int]:
+    """The number of each top-level column among all columns, by the root type in the footer."""
+    root = next((value for number, value in _fields(footer) if number == _TYPES), None)
+    if not isinstance(root, bytes):
+        raise ValueError("it lists no types")
+    numbers: list[int] = []
+    for number, value in _fields(root):
+        if number == _SUBTYPES and isinstance(value, int):
+            numbers.append(value)
+        elif number == _SUBTYPES and isinstance(value, bytes):  # packed
+            at = 0
+            while at < len(value):
+                subtype, at = _varint(value, at)
+                numbers.append(subtype)
+    return numbers
+
+
+def _statistics(column: dict[int, int | bytes], kind: pa.DataType, rows: int) -> StripeStatistics:
+    values, has_null = column.get(_VALUES), column.get(_HAS_NULL)
+    nulls = None
+    if isinstance(values, int) and isinstance(has_null, int):
+        nulls = rows if has_null and not values else None if has_null else 0
+    lower, upper = _bounds(column, kind, values if isinstance(values, int) else None)
+    return StripeStatistics(lower, upper, nulls)
+
+
+def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | None) -> tuple[Any, Any]:
+    """The bounds as values of the file's type, in which Arrow arrays can be made; None if unknown."""
+
+    def members(number: int) -> dict[int, int | bytes]:
+        message = column.get(number)
+        return dict(_fields(message)) if isinstance(message, bytes) else {}
+
+    if pa.types.is_integer(kind):
+        found = members(_INTEGERS)
+        return _signed(found.get(_MIN)), _signed(found.get(_MAX))
+    if pa.types.is_date(kind):
+        found = members(_DATES)
+        return _signed(found.get(_MIN)), _signed(found.get(_MAX))
+    if pa.types.is_floating(kind):
+        low, high, total = (_double(members(_DOUBLES).get(each)) for each in (_MIN, _MAX, _SUM))
+        # A NaN makes the sum NaN, and may have replaced the bounds (ORC-629).
+        return (low, high) if low is not None and high is not None and total is not None else (None, None)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        found = members(_STRINGS)
+        return _text(found.get(_MIN, found.get(_LOWER))), _text(found.get(_MAX, found.get(_UPPER)))
+    if pa.types.is_decimal(kind):
+        found = members(_DECIMALS)
+        return _decimal(found.get(_MIN)), _decimal(found.get(_MAX))
+    if pa.types.is_timestamp(kind):
+        # Milliseconds, cut towards 1970 or downwards, of times that have nanoseconds (ORC-611).
+        found = members(_TIMESTAMPS)
+        low, high = _signed(found.get(_MIN_UTC)), _signed(found.get(_MAX_UTC))
+        return None if low is None else low - 1, None if high is None else high + 1
+    if pa.types.is_boolean(kind) and values:
+        counts = members(_BOOLEANS).get(1)
+        true = _varint(counts, 0)[0] if isinstance(counts, bytes) and counts else counts
+        if isinstance(true, int):
+            return true == values, true > 0
+    return None, None
+
+
+def _signed(value: int | bytes | None) -> int | None:
+    """A number in zigzag encoding."""
+    return (value >> 1) ^ -(value & 1) if isinstance(value, int) else None
+
+
+def _double(value: int | bytes | None) -> float | None:
+    """A finite double; None for others."""
+    if not isinstance(value, bytes) or len(value) != 8:
+        return None
+    number: float = struct.unpack("<d", value)[0]
+    return number if math.isfinite(number) else None
+
+
+def _text(value: int | bytes | None) -> str | None:
+    try:
+        return value.decode() if isinstance(value, bytes) else None
+    except UnicodeDecodeError:  # cut within a character
+        return None
+
+
+def _decimal(value: int | bytes | None) -> Decimal | None:
+    try:
+        found = Decimal(value.decode("ascii")) if isinstance(value, bytes) else None
+    except (UnicodeDecodeError, ArithmeticError):
+        return None
+    return found if found is not None and found.is_finite() else None
+
+
 def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes | None:
     """Read the stripes from the footer of an open file; None if it is compressed by a codec that is not known here.
 
@@ -45,11 +200,10 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
     past `limits.FOOTER`.
     """
     end = file.file_length - 1 - file.file_postscript_length
-    packed = handle.read_at(file.file_footer_length, end - file.file_footer_length)
     if file.compression not in (_PLAIN, *_CODECS):
         return None
     try:
-        footer = b"".join(_chunks(packed, file.compression, min(file.compression_size, _CHUNK)))
+        footer = _section(handle, file, end - file.file_footer_length, file.file_footer_length)
     except TooLarge:
         raise LimitExceeded(
             f"{shown(path)} has a footer that decompresses to more than {limits.FOOTER:,} bytes. If the size is "
@@ -66,6 +220,11 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
         raise ValueError(f"it lists a stripe outside the file, which has {file.file_length:,} bytes")
     first_rows = np.cumsum([0, *rows], dtype=np.int64)
     return Stripes(np.array(offsets, dtype=np.int64), first_rows)
+
+
+def _section(handle: pa.NativeFile, file: orc.ORCFile, start: int, length: int) -> bytes:
+    """A section of the file's tail, decompressed; raises `TooLarge`."""
+    return b"".join(_chunks(handle.read_at(length, start), file.compression, min(file.compression_size, _CHUNK)))
 
 
 def _chunks(data: bytes, compression: str, most: int) -> Iterator[bytes]:
@@ -102,7 +261,7 @@ def _numbers(message: bytes) -> dict[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: numbers, and bytes; others are skipped."""
+    """The fields of a message: numbers, and bytes, of which floating-point numbers have 8 or 4."""
     at = 0
     while at < len(data):
         head, at = _varint(data, at)
@@ -117,7 +276,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield number, data[at : at + length]
             at += length
         elif kind in (_DOUBLE, _FLOAT):
-            at += 8 if kind == _DOUBLE else 4
+            length = 8 if kind == _DOUBLE else 4
+            if length > len(data) - at:
+                raise ValueError("it is truncated")
+            yield number, data[at : at + length]
+            at += length
         else:
             raise ValueError(f"it has a field of kind {kind}")
 

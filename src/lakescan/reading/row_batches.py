@@ -18,6 +18,7 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import DataFile, open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField, read_fields
+from lakescan.reading.orc import OrcData, matching_stripes
 from lakescan.reading.parquet.file import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_metadata import metadata_values
@@ -74,7 +75,7 @@ def opened_rows(
     residual: Predicate = TRUE,
     storage: Storage | None = None,
 ) -> Iterator[TaskRows]:
-    """Open a task's file: those of its row groups that statistics do not rule out by `residual`.
+    """Open a task's file: those of its row groups or stripes that statistics do not rule out by `residual`.
 
     `columns` include those of `residual`; `storage` is read instead of the context's. Raises `CorruptData` if the file
     cannot be decoded, also while its rows are read, or its row count differs from its footer's or the table metadata's.
@@ -87,9 +88,12 @@ def opened_rows(
             data = data.as_spark_reads()
         fields = read_fields(data.schema, context.matching)
         chunks = data.chunks(task.start, task.stop)
-        if residual != TRUE and isinstance(data, ParquetData):
+        if residual != TRUE and isinstance(data, ParquetData | OrcData):
             projection = resolve(fields, columns, context.matching, task.constants)
-            chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
+            if isinstance(data, OrcData):
+                chunks = matching_stripes(data, chunks, residual, fields, projection, columns)
+            else:
+                chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
         yield TaskRows(data, task, context, fields, chunks)
 
 
