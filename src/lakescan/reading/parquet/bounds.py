@@ -15,8 +15,8 @@ from lakescan.reading.parquet.footer import ChunkStatistics
 # Physical types by their numbers in `parquet.thrift`.
 _BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES, _FIXED = 0, 1, 2, 4, 5, 6, 7
 _LAYOUT = {_BOOLEAN: "u1", _INT32: "<i4", _INT64: "<i8", _FLOAT: "<f4", _DOUBLE: "<f8"}
-_NUMBERS = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5}
-_NUMBERS |= {"BYTE_ARRAY": _BYTES, "FIXED_LEN_BYTE_ARRAY": _FIXED}
+PHYSICAL = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5}
+PHYSICAL |= {"BYTE_ARRAY": _BYTES, "FIXED_LEN_BYTE_ARRAY": _FIXED}
 _EXACT = Context(prec=80)
 
 
@@ -28,7 +28,7 @@ def bounds(
     None if bounds of this type cannot be decoded, or the writer `created_by` is known to record wrong ones.
     `physical_type` is the schema's; a chunk of another type has none.
     """
-    number = _NUMBERS.get(physical_type)
+    number = PHYSICAL.get(physical_type)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if not trusted_in_footer(created_by, physical_type, kind):

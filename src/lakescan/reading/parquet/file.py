@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan import limits
@@ -24,10 +25,18 @@ from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf, padded_bound
 from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
-from lakescan.reading.parquet.bounds import bounds
+from lakescan.reading.parquet.bounds import PHYSICAL, bounds
 from lakescan.reading.parquet.fixed_width import LEAST_ROWS, PIECE_BYTES, fixed_width
 from lakescan.reading.parquet.fixed_width import decoded as decoded_by_polars
 from lakescan.reading.parquet.footer import ChunkStatistics, Footer, parsed_footer, read_footer_bytes
+from lakescan.reading.parquet.indexes import (
+    BloomFilter,
+    by_bloom_filters,
+    by_pages,
+    compares_equal,
+    index_bytes,
+    page_statistics,
+)
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
@@ -42,7 +51,8 @@ class ParquetData:
     """An open Parquet file of `size` bytes. `calendar` is its writer's legacy calendar, if values need rebasing.
 
     `reopened` opens the file again, so that leaf columns with dictionaries are read as dictionary arrays. `local` is
-    the file's path if it is in the local filesystem, and another decoder may read some columns.
+    the file's path if it is in the local filesystem, and another decoder may read some columns. `handle` is the open
+    file, None if it is encrypted.
     """
 
     file: pq.ParquetFile
@@ -52,6 +62,7 @@ class ParquetData:
     calendar: LegacyCalendar | None = None
     reopened: Callable[[list[int]], pq.ParquetFile] | None = None
     local: str | None = None
+    handle: pa.NativeFile | None = None
 
     def as_spark_reads(self) -> ParquetData:
         """The file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
@@ -246,7 +257,8 @@ def open_parquet(
             file = opened()
         whole = footer or Footer(path, file.metadata, data)
         local = None if footer is None or verify else storage.local_path(path)
-        yield ParquetData(file, path, whole, size, reopened=None if footer is None else opened, local=local)
+        more = {} if footer is None else {"reopened": opened, "handle": handle}
+        yield ParquetData(file, path, whole, size, local=local, **more)
 
 
 def encrypted(path: str) -> UnsupportedFeature:
@@ -293,7 +305,81 @@ def matching_row_groups(
             lower, upper = (data.calendar.reliable_bounds(each) for each in (lower, upper))
         stats[field_id] = ColumnStats(lower, upper, nulls, None, rows)
     mask = might_match(predicate, stats, len(row_groups)).to_pylist()
-    return [group for group, kept in zip(row_groups, mask, strict=True) if kept]
+    kept = [group for group, may in zip(row_groups, mask, strict=True) if may]
+    return _by_indexes(data, kept, predicate, columns, schema) if kept and data.handle is not None else kept
+
+
+def _by_indexes(
+    data: ParquetData,
+    row_groups: list[int],
+    predicate: Predicate,
+    columns: Mapping[int, tuple[int, FileField]],
+    schema: Schema,
+) -> list[int]:
+    """The row groups that Bloom filters and column indexes do not rule out; see `parquet.indexes`."""
+    handle = data.handle
+    assert handle is not None
+    file = data.file
+
+    def read(start: int, length: int) -> bytes:
+        with storage_boundary("read", data.path):
+            return bytes(handle.read_at(length, start))
+
+    with decoding(data.path, "its footer"):
+        places = [leaf for leaf, _ in columns.values()]
+        physical = {i: file.schema.column(leaf).physical_type for i, (leaf, _) in columns.items()}
+        hashed = {i: physical[i] for i in compares_equal(predicate) & columns.keys() if _is_hashed(data, columns[i][1])}
+        blooms = data.footer.bloom_filters(columns[i][0] for i in hashed)
+        indexes = data.footer.column_indexes(places)
+    if not any(any(found) for found in (*blooms.values(), *indexes.values())):
+        return row_groups
+
+    def may_match(group: int) -> bool:
+        def bloom(field_id: int) -> BloomFilter | None:
+            extent = blooms.get(columns[field_id][0], {group: None})[group]
+            return None if extent is None else BloomFilter.parsed(read, extent, data.size)
+
+        def pages(field_id: int) -> ColumnStats | None:
+            if field_id not in columns:
+                return None
+            leaf, source = columns[field_id]
+            found = index_bytes(read, indexes.get(leaf, {group: None})[group], data.size)
+            number = PHYSICAL.get(physical[field_id])
+            parsed = None if found is None else page_statistics(found, number)
+            if parsed is None:
+                return None
+            return _page_stats(data, *parsed, physical[field_id], source, schema.by_id[field_id])
+
+        return by_bloom_filters(predicate, hashed, bloom) and by_pages(predicate, pages)
+
+    return [group for group in row_groups if may_match(group)]
+
+
+def _is_hashed(data: ParquetData, source: FileField) -> bool:
+    """Whether literals can be looked up in Bloom filters of a column: signed integers, dates and texts."""
+    kind = source.type
+    if pa.types.is_date32(kind):
+        return data.calendar is None
+    return bool(pa.types.is_signed_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _page_stats(
+    data: ParquetData,
+    pages: list[ChunkStatistics],
+    only_null: pa.Array,
+    physical: str,
+    source: FileField,
+    target: t.Field,
+) -> ColumnStats:
+    """The statistics of pages, each as of one value: it is null, none is null, or that is unknown."""
+    writer = data.file.metadata.created_by
+    lower, upper = (_bound(pages, side, physical, source, target, writer) for side in ("lower", "upper"))
+    if data.calendar is not None:
+        lower, upper = (data.calendar.reliable_bounds(each) for each in (lower, upper))
+    has_none = pa.array([None if each.null_count is None else each.null_count == 0 for each in pages], pa.bool_())
+    unknown = pa.scalar(None, pa.int64())
+    nulls = pc.if_else(only_null, 1, pc.if_else(pc.fill_null(has_none, False), 0, unknown))
+    return ColumnStats(lower, upper, nulls.cast(pa.int64()), None, pa.repeat(pa.scalar(1, pa.int64()), len(pages)))
 
 
 def _bound(

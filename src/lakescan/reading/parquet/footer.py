@@ -6,7 +6,7 @@ with too few bytes, a histogram of the wrong length). So it is used for row coun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,13 +30,15 @@ _DO = "The file is damaged: restore it, or write its rows again."
 # Field ids in the Parquet format's `parquet.thrift`.
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
 _COLUMNS = 1
-_METADATA = 3
+_METADATA, _INDEX_OFFSET, _INDEX_LENGTH = 3, 6, 7
+_BLOOM_OFFSET, _BLOOM_LENGTH = 14, 15
 _TYPE, _CODEC, _DATA_PAGE, _DICTIONARY_PAGE, _STATISTICS, _ENCODINGS = 1, 4, 9, 11, 12, 13
 _PAGE, _ENCODING, _PAGES_OF = 1, 2, 3
 _DATA_PAGES, _BY_DICTIONARY = (0, 3), (2, 8)
 _OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6
 
 _Fields = dict[int, Any]
+Extent = tuple[int, int]  # offset and length in bytes
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,53 @@ class Footer:
             return {}
         groups = self._chunks(wanted, _with_codec)
         return {leaf: frozenset(g.get(leaf, {}).get(_CODEC, -1) for g in groups) for leaf in wanted}
+
+    def bloom_filters(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
+        """Where the Bloom filters of these leaf columns are in the file, one entry per row group; None without one.
+
+        The length is 0 if the footer does not record it.
+        """
+
+        def extent(chunk: _Fields) -> Extent | None:
+            column = chunk.get(_METADATA, {})
+            at = column.get(_BLOOM_OFFSET)
+            return None if at is None else (at, column.get(_BLOOM_LENGTH, 0))
+
+        return self._extents(leaves, extent)
+
+    def column_indexes(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
+        """Where the column indexes (statistics of pages) of these leaf columns are, one entry per row group."""
+
+        def extent(chunk: _Fields) -> Extent | None:
+            at, length = chunk.get(_INDEX_OFFSET), chunk.get(_INDEX_LENGTH)
+            return None if at is None or length is None else (at, length)
+
+        return self._extents(leaves, extent)
+
+    def _extents(
+        self, leaves: Iterable[int], extent: Callable[[_Fields], Extent | None]
+    ) -> dict[int, list[Extent | None]]:
+        wanted = frozenset(leaves)
+        if self.data is None or not wanted or self.metadata.num_row_groups * self.metadata.num_columns > _MOST_CHUNKS:
+            return {}
+        bloom: Mapping[int, thrift.Reader] = dict.fromkeys((_BLOOM_OFFSET, _BLOOM_LENGTH), thrift.integer)
+        fields: dict[int, thrift.Reader] = {_METADATA: lambda data, at, kind: thrift.struct(data, at, bloom)}
+        fields |= dict.fromkeys((_INDEX_OFFSET, _INDEX_LENGTH), thrift.integer)
+
+        def columns(data: bytes, at: int, kind: int) -> tuple[dict[int, _Fields], int]:
+            count, inner, at = thrift.head_of_list(data, at)
+            chunks = {}
+            for leaf in range(count):
+                if leaf in wanted:
+                    chunks[leaf], at = thrift.struct(data, at, fields)
+                else:
+                    at = thrift.skipped(data, at, inner)
+            return chunks, at
+
+        groups = [group.get(_COLUMNS, {}) for group in self._elements(_ROW_GROUPS, {_COLUMNS: columns})]
+        if len(groups) != self.metadata.num_row_groups:
+            return {}
+        return {leaf: [extent(group.get(leaf, {})) for group in groups] for leaf in wanted}
 
     def _chunks(self, leaves: frozenset[int], of_leaves: thrift.Reader | None = None) -> list[dict[int, _Fields]]:
         """For each row group, the column metadata of its first leaf and of these leaves, by leaf."""
