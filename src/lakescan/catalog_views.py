@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lakescan import engines
@@ -14,6 +13,7 @@ from lakescan.catalogs.lookup import find, find_view, translated
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
 from lakescan.common.retries import COMMITS, Attempts, read_again
 from lakescan.common.schema import Schema
+from lakescan.common.version import own_version
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, nearest
 from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS, ViewText, new_view, replaced, with_properties
@@ -298,7 +298,7 @@ class CatalogViews(ABC):
             None if catalog == self.name else catalog,
             tuple(namespace),
             int(time.time() * 1000),
-            {"engine-name": "lakescan", "engine-version": _own_version()},
+            {"engine-name": "lakescan", "engine-version": own_version()},
         )
 
 
@@ -306,13 +306,6 @@ def _properties_of(definition: ViewDefinition) -> dict[str, str]:
     own = {name: value for name, value in definition.properties.items() if name != _LOCATION}
     commented = {} if definition.comment is None else {COMMENT: definition.comment}
     return {**own, **commented, QUERY_COLUMNS: ",".join(definition.query_columns)}
-
-
-def _own_version() -> str:
-    try:
-        return version("lakescan")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:

@@ -15,13 +15,13 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import __version__
 from lakescan.common.metadata_columns import DELETED, PARTITION_ID
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection, selected
 from lakescan.common.timestamps import as_moment
 from lakescan.common.types import Field, Struct
+from lakescan.common.version import own_version
 from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.executors import PlanningExecutor, ReadAhead
 from lakescan.expressions.bind import bind
@@ -87,7 +87,7 @@ class ScanSpec:
     `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
     `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
     `table_reporter` are the reporters of the table's catalog; `is_silent`: plans are reported to nobody. `name` is the
-    table's name in its catalog; `engine`, the name and version of who runs the scan, for reports.
+    table's name in its catalog; `engine`, the name and version of who runs the scan, for reports; None: lakescan.
     `file_filters`: conditions on data files; others are not read.
     `plans`: those that the statement which reads it has made.
     """
@@ -104,7 +104,7 @@ class ScanSpec:
     table_reporter: MetricsReporter | None = None
     is_silent: bool = False
     name: str = ""
-    engine: tuple[str, str] = ("lakescan", __version__)
+    engine: tuple[str, str] | None = None
     executor: PlanningExecutor | None = None
     stats_of: tuple[str, ...] = ()
     ignores_residuals: bool = False
@@ -459,7 +459,8 @@ class ScanSpec:
     @property
     def _report_metadata(self) -> dict[str, str]:
         """The engine, and the options that were given, without conditions, places and secrets."""
-        named = {"engine-name": self.engine[0], "engine-version": self.engine[1], "lakescan-version": __version__}
+        engine = self.engine or ("lakescan", own_version())
+        named = {"engine-name": engine[0], "engine-version": engine[1], "lakescan-version": own_version()}
         hidden = {*self.options.given_in(Group.OPENING), "where", "filter"}
         return {name: str(value) for name, value in self.options.values().items() if name not in hidden} | named
 

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import __version__
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
@@ -25,6 +24,7 @@ from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
+from lakescan.common.version import own_version
 from lakescan.definition.table_changes import AddColumn, TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
@@ -375,7 +375,7 @@ class IcebergTarget:
         )
 
     def _report(self, new: NewSnapshot, attempts: int, seconds: float) -> None:
-        engine = {"engine-name": "lakescan", "engine-version": __version__, "lakescan-version": __version__}
+        engine = {"engine-name": "lakescan", "engine-version": own_version(), "lakescan-version": own_version()}
         report = CommitReport(
             *(self.name, new.snapshot_id, new.sequence_number, new.operation, attempts, seconds),
             summary=dict(new.summary),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakescan.expressions.predicate import And, Comparison, In, Or, Predicate, conjuncts, leaves
+from lakescan.expressions.predicate import And, Comparison, In, Or, Predicate, conjunction, conjuncts, leaves
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
 from lakescan.reading.parquet import thrift
@@ -192,14 +192,15 @@ def by_pages(predicate: Predicate, stats_of: Callable[[int], ColumnStats | None]
 
     Pages of different columns have other rows, so that only conditions on one column are tested.
     """
+    of_columns: dict[int, list[Predicate]] = {}
     for part in conjuncts(predicate):
         ids = {leaf.bound_id for leaf in leaves(part)}
-        if len(ids) != 1:
-            continue
-        field_id = ids.pop()
+        if len(ids) == 1:
+            of_columns.setdefault(ids.pop(), []).append(part)
+    for field_id, parts in of_columns.items():
         stats = stats_of(field_id)
         if stats is not None and stats.value_count is not None:
-            mask = might_match(part, {field_id: stats}, len(stats.value_count))
+            mask = might_match(conjunction(parts), {field_id: stats}, len(stats.value_count))
             if not any(mask.to_pylist()):
                 return False
     return True
