@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.arrays import codes
 from lakescan.common.cache import Kind
+from lakescan.errors import LakescanError
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import FileField, has_ids, read_fields
@@ -44,11 +45,17 @@ _FACTS: Kind[FooterFacts] = Kind("footers for Spark", lambda facts: 100)
 
 
 def facts_of(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, places: np.ndarray) -> list[FooterFacts]:
-    """Read the footers of the files at some places, a few at once; they are cached by path and size."""
+    """Read the footers of the files at some places, a few at once; they are cached by path and size.
+
+    A file that cannot be read counts as one without field ids: the reader of the Arrow lane raises the error.
+    """
 
     def one(place: int) -> FooterFacts:
         path = paths[place].as_py()
-        return _FACTS.get((path, sizes[place].as_py()), lambda: _read(context, path))
+        try:
+            return _FACTS.get((path, sizes[place].as_py()), lambda: _read(context, path))
+        except LakescanError:
+            return FooterFacts(False, None)
 
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(one, places.tolist()))
