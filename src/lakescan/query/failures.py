@@ -14,6 +14,7 @@ _TYPES = {
     "INT128": "DECIMAL(38, 0)",
     "VARCHAR": "STRING",
 }
+_IN_PYTHON = re.compile(r"Python exception occurred while executing the UDF: \w+: (.*)$", re.DOTALL)
 _BY_ZERO = "division by zero"
 
 
@@ -67,6 +68,8 @@ def plain(message: str) -> str | None:
     if (raised := _RAISED.match(message)) is not None:
         said = raised[1]
         return f"DIVIDE_BY_ZERO: {said}. try_divide returns null for it" if said == _BY_ZERO else said
+    if (failed := _IN_PYTHON.search(message)) is not None:
+        return failed[1]
     for pattern, said_of in _KNOWN:
         if (found := pattern.search(message)) is not None:
             return said_of(found)

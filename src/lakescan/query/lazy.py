@@ -37,6 +37,7 @@ from lakescan.errors import (
 )
 from lakescan.explain import PlanText, plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
+from lakescan.expressions.scalar.udf import register, udfs_in
 from lakescan.formats.metadata_table import as_table
 from lakescan.in_process import batches
 from lakescan.local.reader import read_batches
@@ -352,6 +353,7 @@ class _Run:
             self.connection.execute(f"SET {setting}")
         # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
         self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
+        register(self.connection, udfs_in(found.translated.sql))
         if joins is not None:
             self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
             self.connection.execute("SET preserve_insertion_order = false")

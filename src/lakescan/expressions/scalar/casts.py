@@ -6,32 +6,56 @@ from dataclasses import replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
+from lakescan.expressions.scalar.intervals import DAY_TIME, YEAR_MONTH
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     TIME_FORM,
     Typed,
     converted,
     evaluated_if,
-    evaluated_in_known_years,
     failing,
     inside_converted,
     is_rounded,
     literal,
-    of_text,
+    quoted,
+    read_text,
     sql_type,
     unsupported,
 )
+from lakescan.expressions.scalar.udf import python
 
 _DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
-_NO_NUMBER = r"(?i:[+-]?inf(inity)?|nan)"
 _FORMS: dict[t.Type, str] = {
     t.DATE: _DATE_FORM,
     t.Timestamp(zoned=True): f"{_DATE_FORM}({TIME_FORM})?",
     t.Timestamp(zoned=False): f"{_DATE_FORM}({TIME_FORM})?",
-    **dict.fromkeys(t.INTEGRAL, r" *[+-]?[0-9]{1,19} *"),
-    **dict.fromkeys(t.FLOATING, rf" *({_NUMBER}([eE][+-]?[0-9]{{1,3}})?|{_NO_NUMBER}) *"),
+    t.BYTE: "-?[0-9]{1,2}",
+    t.SHORT: "-?[0-9]{1,4}",
+    t.INT: "-?[0-9]{1,9}",
+    t.LONG: "-?[0-9]{1,18}",
+    t.FLOAT: r"-?[0-9]{1,15}(\.[0-9]{1,15})?",
+    t.DOUBLE: r"-?[0-9]{1,15}(\.[0-9]{1,15})?",
 }
+_READERS: dict[t.Type, str] = {
+    t.DATE: "date",
+    t.Timestamp(zoned=True): "timestamp",
+    t.Timestamp(zoned=False): "timestamp_ntz",
+    t.BYTE: "byte",
+    t.SHORT: "short",
+    t.INT: "int_",
+    t.LONG: "long",
+    t.FLOAT: "double",
+    t.DOUBLE: "double",
+    t.BOOLEAN: "boolean",
+}
+_WRITERS: dict[t.Type, str] = {
+    t.FLOAT: "float_as_text",
+    t.DOUBLE: "double_as_text",
+    t.BINARY: "binary_as_text",
+    DAY_TIME: "day_time_as_text",
+    YEAR_MONTH: "year_month_as_text",
+}
+_NAMES: dict[t.Type, str] = {t.BYTE: "TINYINT", t.SHORT: "SMALLINT", t.LONG: "BIGINT"}
 _TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 _SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
 _NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that is rounded to infinity, as in Java
@@ -52,6 +76,8 @@ def cast(each: Typed, kind: t.Type) -> Typed:
         return converted(each, kind)
     if each.type == t.STRING:
         return _of_text(each, kind)
+    if (found := _of_interval(each, kind)) is not None:
+        return found
     if kind == t.STRING:
         return _to_text(each)
     match each.type, kind:
@@ -62,11 +88,20 @@ def cast(each: Typed, kind: t.Type) -> Typed:
         case (t.BYTE | t.SHORT | t.INT | t.LONG, t.BOOLEAN):
             return Typed(f"({each.sql} <> 0)", kind, each.raises)
         case (t.DOUBLE | t.FLOAT, t.Decimal()):
-            other = f"isnan({each.sql}) OR isinf({each.sql})"
-            digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # of FLOAT, too: all those of its double
-            if kind.precision == kind.scale < MOST_DIGITS:  # DuckDB wants room for the digit of 1e-10
-                digits = _plain(digits, t.Decimal(kind.precision + 1, kind.scale)).sql
-            return Typed(f"CASE WHEN {other} THEN NULL ELSE {_plain(digits, kind).sql} END", kind, True)
+            return _decimal_of_double(each, kind, "CAST")
+        case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BOOLEAN):
+            return Typed(f"({each.sql} <> 0)", kind, each.raises)
+        case (t.BOOLEAN, t.Decimal() | t.FLOAT | t.DOUBLE):
+            return _plain(f"CAST({each.sql} AS TINYINT)", kind)
+        case (t.Timestamp(zoned=True), t.DOUBLE):
+            return Typed(f"(CAST(epoch_us({each.sql}) AS DOUBLE) / 1000000)", kind, each.raises)
+        case (t.Timestamp(zoned=True), t.Decimal()):
+            seconds = f"CAST(epoch_us({each.sql}) AS DECIMAL(19, 0)) * CAST('0.000001' AS DECIMAL(7, 6))"
+            return _plain(f"({seconds})", kind)
+        case (t.DOUBLE | t.FLOAT, t.Timestamp(zoned=True)):
+            return python("times.timestamp_of_double", [converted(each, t.DOUBLE)], kind, raises=True)
+        case (t.Decimal(), t.Timestamp(zoned=True)):
+            return python("times.timestamp_of_decimal", [each], kind, raises=True)
         case (t.Timestamp(zoned=True), t.LONG):
             micros = f"epoch_us({each.sql})"
             return _plain(f"({micros} - (({micros} % 1000000) + 1000000) % 1000000) // 1000000", kind)
@@ -81,11 +116,20 @@ def cast(each: Typed, kind: t.Type) -> Typed:
     return _plain(each.sql, kind)
 
 
+def _decimal_of_double(each: Typed, kind: t.Decimal, word: str) -> Typed:
+    """The digits that a double is written with, rounded half up; null for NaN and infinity."""
+    other = f"isnan({each.sql}) OR isinf({each.sql})"
+    digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # of FLOAT, too: all those of its double
+    if kind.precision == kind.scale < MOST_DIGITS:  # DuckDB wants room for the digit of 1e-10
+        digits = f"{word}({digits} AS {sql_type(t.Decimal(kind.precision + 1, kind.scale))})"
+    return Typed(f"CASE WHEN {other} THEN NULL ELSE {word}({digits} AS {sql_type(kind)}) END", kind, True)
+
+
 def tried(each: Typed, kind: t.Type) -> Typed:
     """Return `try_cast(each AS kind)`: null where a cast fails."""
-    name = sql_type(kind)
     if each.type == t.STRING:
-        return _tried_text(each, kind)
+        return _of_text(each, kind, tries=True)
+    name = sql_type(kind) if not t.children(kind) else ""
     is_exact = each.type in t.INTEGRAL or isinstance(each.type, t.Decimal)
     if kind in t.INTEGRAL and (is_exact or each.type in t.FLOATING):
         if each.type not in t.INTEGRAL:
@@ -93,23 +137,13 @@ def tried(each: Typed, kind: t.Type) -> Typed:
         return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
     if is_exact and isinstance(kind, t.Decimal):
         return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
-    if each.type != kind and kind not in (t.STRING, *t.FLOATING):
+    if t.children(kind) and each.type != kind and (each.type == t.UNKNOWN or nested.fits(each.type, kind)):
+        return inside_converted(each, kind, tried)
+    if isinstance(kind, t.Decimal) and each.type in t.FLOATING:
+        return replace(_decimal_of_double(each, kind, "TRY_CAST"), raises=each.raises)
+    if each.type != kind and kind not in (t.STRING, t.BOOLEAN, *t.FLOATING) and each.type not in _TIMES:
         raise unsupported(f"try_cast of {each.type} to {kind}")
     return cast(each, kind)
-
-
-def _tried_text(each: Typed, kind: t.Type) -> Typed:
-    form = rf" *{_NUMBER} *" if isinstance(kind, t.Decimal) else _FORMS.get(kind)
-    if form is None:
-        raise unsupported(f"try_cast of {each.type} to {kind}")
-    is_time = kind == t.DATE or isinstance(kind, t.Timestamp)
-    text = each.sql if is_time else f"ltrim(trim({each.sql}, ' '), '+')"
-    # What begins like a date may be one in a form that is not known here; what has other letters may be a number.
-    unknown = r"^[ -+]*[0-9]" if is_time else r"[^!-~ ]|[dDfFnN]" if kind in t.FLOATING else r"[^!-~ ]|[eE]"
-    fits = f"regexp_full_match({each.sql}, '{form}') AND NOT starts_with({each.sql}, '0000-')"
-    sure = f"({each.sql}) IS NULL OR ({fits}) OR NOT regexp_matches({each.sql}, '{unknown}')"
-    sql = f"CASE WHEN {fits} THEN TRY_CAST({text} AS {sql_type(kind)}) END"
-    return evaluated_if(sure, sql, kind, f"try_cast to {kind} of the text", each.sql)
 
 
 def _plain(sql: str, kind: t.Type) -> Typed:
@@ -150,36 +184,101 @@ def _is_plain(source: t.Type, kind: t.Type) -> bool:
     return (source in _TIMES and kind in _TIMES) or (source, kind) == (t.FLOAT, t.DOUBLE)
 
 
-def _of_text(each: Typed, kind: t.Type) -> Typed:
-    if each.is_text_literal and (kind == t.DATE or isinstance(kind, t.Timestamp)):
-        return of_text(each, kind)
-    if kind == t.BOOLEAN:
-        return _truth(each)
-    form = rf" *{_NUMBER} *" if isinstance(kind, t.Decimal) else _FORMS.get(kind)
-    if form is None:
+def _of_text(each: Typed, kind: t.Type, tries: bool = False) -> Typed:
+    """A text as a value: DuckDB reads the forms that both engines read alike, and a function those of Spark alone."""
+    if kind == t.STRING:
+        return each
+    if kind == t.BINARY:
+        return Typed(f"encode({each.sql})", kind, each.raises)
+    function = "decimal" if isinstance(kind, t.Decimal) else _READERS.get(kind)
+    if function is None:
         raise unsupported(f"a cast of {each.type} to {kind}")
-    fits = f"({each.sql}) IS NULL OR (regexp_full_match({each.sql}, '{form}') AND NOT starts_with({each.sql}, '0000-'))"
-    is_number = kind in (*t.INTEGRAL, *t.FLOATING) or isinstance(kind, t.Decimal)
-    text = f"ltrim(trim({each.sql}, ' '), '+')" if is_number else each.sql
-    return evaluated_if(fits, f"CAST({text} AS {sql_type(kind)})", kind, f"a cast to {kind} of the text", each.sql)
+    if each.is_text_literal:
+        return _of_literal(each, kind, tries)
+    of = [Typed(each.sql, t.STRING)]
+    if isinstance(kind, t.Decimal):
+        of += [literal(kind.precision, t.INT), literal(kind.scale, t.INT)]
+    read = t.DOUBLE if kind == t.FLOAT else kind
+    other = python(f"casts.{function if tries else f'to_{function.rstrip(chr(95))}'}", of, read).sql
+    if kind == t.FLOAT:
+        other = _to_float(Typed(other, t.DOUBLE)).sql
+    raises = each.raises or not tries
+    if kind == t.BOOLEAN:
+        word = f"lower({each.sql})"
+        cases = f"WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN TRUE"
+        cases += f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN FALSE"
+        return Typed(f"CASE WHEN ({each.sql}) IS NULL THEN NULL {cases} ELSE {other} END", kind, raises)
+    form = _FORMS[kind] if kind in _FORMS else _decimal_form(kind)
+    fits = f"regexp_full_match({each.sql}, '{form}')"
+    if kind == t.DATE or isinstance(kind, t.Timestamp):
+        fits += f" AND TRY_CAST({each.sql} AS {sql_type(kind)}) IS NOT NULL AND NOT starts_with({each.sql}, '0000-')"
+    sql = f"CAST({each.sql} AS {sql_type(kind)})"
+    return Typed(f"CASE WHEN ({each.sql}) IS NULL THEN NULL WHEN {fits} THEN {sql} ELSE {other} END", kind, raises)
 
 
-def _truth(each: Typed) -> Typed:
-    """The words of Spark for true and false; other texts fail."""
-    word = f"lower(trim({each.sql}, ' '))"
-    cases = f"WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN TRUE"
-    cases += f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN FALSE"
-    failed = "CAST(error('a text that is neither true nor false') AS BOOLEAN)"
-    return Typed(f"CASE WHEN ({each.sql}) IS NULL THEN NULL {cases} ELSE {failed} END", t.BOOLEAN, True)
+def _decimal_form(kind: t.Type) -> str:
+    """The form of texts that fit a decimal in any case, and that DuckDB reads."""
+    assert isinstance(kind, t.Decimal)
+    digits = kind.precision - kind.scale
+    places = f"(\\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
+    return f"-?[0-9]{{1,{digits}}}{places}" if digits else "-?0?\\.[0-9]+x"
+
+
+def _of_interval(each: Typed, kind: t.Type) -> Typed | None:
+    """An interval as a number of its last unit, and back; None for other types."""
+    if each.type == kind or DAY_TIME not in (each.type, kind) and YEAR_MONTH not in (each.type, kind):
+        return None
+    if kind == t.STRING:
+        return None
+    raise unsupported(f"a cast of {each.type} to {kind}")
+
+
+def _of_literal(each: Typed, kind: t.Type, tries: bool) -> Typed:
+    value = read_text(each.literal, kind)
+    if value is not None:
+        return replace(value, literal=None)
+    if tries:
+        return literal(None, kind)
+    problem = f"CAST_INVALID_INPUT: the text {each.literal!r} is no {_NAMES.get(kind, str(kind).upper())}"
+    return Typed(f"CAST(error({quoted(f'{problem}. try_cast returns null for it')}) AS {sql_type(kind)})", kind, True)
+
+
+def implicit(each: Typed, kind: t.Type, what: str) -> Typed:
+    """Return an argument as the type that a function takes, by the casts that Spark makes there by itself.
+
+    Raises `UnsupportedFeature`, which says `what` takes it, for other types.
+    """
+    if each.type == kind:
+        return each
+    is_number = each.type in (*t.INTEGRAL, *t.FLOATING) or isinstance(each.type, t.Decimal)
+    wants_number = kind in (*t.INTEGRAL, *t.FLOATING) or isinstance(kind, t.Decimal)
+    allowed = (
+        each.type in (t.UNKNOWN, t.STRING)
+        or (is_number and wants_number)
+        or (kind == t.STRING and (is_number or each.type in (t.BOOLEAN, *_TIMES)))
+        or (each.type in _TIMES and kind in _TIMES)
+    )
+    if not allowed or t.children(kind):
+        raise unsupported(f"{what} of {each.type}")
+    return cast(each, kind)
 
 
 def _to_text(each: Typed) -> Typed:
+    if isinstance(each.type, t.Decimal):
+        if each.type.precision == each.type.scale < MOST_DIGITS:
+            wider = t.Decimal(each.type.precision + 1, each.type.scale)  # else DuckDB writes no zero before the point
+            return _plain(_plain(each.sql, wider).sql, t.STRING)
+        if each.type.precision == each.type.scale:
+            return python("casts.decimal_as_text", [each], t.STRING)
+    if t.children(each.type):
+        return python("texts.nested_as_text", [each], t.STRING)
+    if (function := _WRITERS.get(each.type)) is not None:
+        return python(f"casts.{function}", [each], t.STRING)
     if each.type not in (*t.INTEGRAL, t.BOOLEAN, *_TIMES) and not isinstance(each.type, t.Decimal):
         raise unsupported(f"a cast of {each.type} to string")
-    if isinstance(each.type, t.Decimal) and each.type.precision == each.type.scale < MOST_DIGITS:
-        wider = t.Decimal(each.type.precision + 1, each.type.scale)  # else DuckDB writes no zero before the point
-        return _plain(_plain(each.sql, wider).sql, t.STRING)
     text = _plain(each.sql, t.STRING)
     if each.type in _TIMES:
-        return evaluated_in_known_years(each, text.sql, t.STRING, "a cast to string of")
-    return text
+        other = python("casts.date_as_text" if each.type == t.DATE else "casts.timestamp_as_text", [each], t.STRING)
+        within = f"({each.sql}) IS NULL OR year({each.sql}) BETWEEN 1 AND 9999"
+        return Typed(f"CASE WHEN {within} THEN {text.sql} ELSE {other.sql} END", t.STRING, each.raises)
+    return replace(text, raises=each.raises)

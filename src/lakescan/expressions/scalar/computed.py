@@ -14,6 +14,7 @@ from lakescan.common.distinct_names import renamed_table, with_own_names
 from lakescan.common.untyped_nulls import fitted
 from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
+from lakescan.expressions.scalar.udf import register, udfs_in
 
 _DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: before and after, the engines write and count differently
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
@@ -40,6 +41,9 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
     # A column of its own, so that constants have as many values as there are rows.
     table = renamed_table(pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names]))
     duckdb, connection = _library(), _connection()
+    new = [each for each in udfs_in(sql) if each.name not in _of_thread.functions]
+    register(connection, new)
+    _of_thread.functions.update(each.name for each in new)
     try:
         result = connection.from_arrow(table).project(f"{sql} AS value").to_arrow_table()
     except duckdb.Error as error:
@@ -85,5 +89,5 @@ def _connection() -> Any:
         connection = _library().connect(config=_SETTINGS)
         connection.execute("PRAGMA disable_optimizer")
         connection.execute("SET lock_configuration = true")
-        _of_thread.connection = connection
+        _of_thread.connection, _of_thread.functions = connection, set()
     return _of_thread.connection

@@ -12,7 +12,6 @@ from lakescan.expressions.scalar.typed import (
     common_type,
     converted,
     literal,
-    of_text,
     sql_type,
     unsupported,
 )
@@ -78,9 +77,6 @@ def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
     """Return `each IN (values)`: all of them are converted to one type."""
     each, values = padded_among(each, values)
     operands = [each, *values]
-    kinds = {one.type for one in operands if not one.is_text_literal} - {t.UNKNOWN}
-    if len(kinds) == 1 and t.STRING not in kinds:
-        operands = [of_text(one, *kinds) if one.is_text_literal else one for one in operands]
     subject, *others = unified(operands, "the operator IN")
     subject, others = unpadded(subject), [unpadded(one) for one in others]
     parts = [comparison("=", subject, one) for one in others]

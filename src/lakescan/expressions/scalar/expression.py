@@ -18,6 +18,7 @@ from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.parse import parse_expression
 from lakescan.expressions.scalar.translate import Translator
 from lakescan.expressions.scalar.typed import UNEQUAL, Typed, sql_type, unsupported
+from lakescan.expressions.scalar.udf import Udf, remember, udfs_in
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class ScalarExpression:
     type: t.Type
     columns: tuple[int, ...]
     _sql: str = field(repr=False)
+    _udfs: tuple[Udf, ...] = field(default=(), repr=False)
 
     @staticmethod
     def of(
@@ -68,7 +70,7 @@ class ScalarExpression:
             return Typed(f"c{ids.index(found.id)}", found.type)
 
         typed = Translator(column, known)(parse_expression(text))
-        return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql)
+        return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql, udfs_in(typed.sql))
 
     def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
         """Evaluate over rows with the schema's columns, in its order.
@@ -80,6 +82,7 @@ class ScalarExpression:
 
     def over(self, columns: Columns, rows: int) -> pa.Array:
         """Evaluate over the `rows` values of columns, which are found by field id; raises what `evaluate` raises."""
+        remember(self._udfs)
         try:
             return computed(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
         except FailedEvaluation as error:

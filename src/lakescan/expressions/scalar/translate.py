@@ -13,7 +13,7 @@ from lakescan.expressions.scalar.casts import cast, tried
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.functions import call
 from lakescan.expressions.scalar.parse import names_of
-from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, of_text, quoted, unsupported
+from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, quoted, unsupported
 
 _COMPARISONS = {
     "EQ": "=",
@@ -242,13 +242,10 @@ class Translator:
         return conditions.choice(tests, results, None if default is None else self(default))
 
     def _cast(self, node: Any) -> Typed:
-        from sqlglot import exp
-
         value, kind = replace(self(node.this), pad=0), type_of(node.args["to"])
         if node.args.get("safe"):
             return tried(value, kind)
-        is_prefix = isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast)  # DATE '...', TIMESTAMP '...'
-        return of_text(value, kind) if is_prefix and value.is_text_literal and kind != t.STRING else cast(value, kind)
+        return cast(value, kind)
 
 
 def type_of(node: Any) -> t.Type:

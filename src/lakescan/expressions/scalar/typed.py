@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
+from lakescan.expressions import text_values
 from lakescan.expressions.scalar import nested
+from lakescan.expressions.scalar.intervals import CALENDAR, DAY_TIME, YEAR_MONTH
 
 _SQL_NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -25,6 +29,9 @@ _SQL_NAMES: dict[t.Type, str] = {
     t.STRING: "VARCHAR",
     t.BINARY: "BLOB",
     t.UNKNOWN: "INTEGER",  # of nulls
+    DAY_TIME: "BIGINT",  # microseconds
+    YEAR_MONTH: "INTEGER",  # months
+    CALENDAR: "INTERVAL",
 }
 DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of Spark's decimals for whole numbers
 MOST_DIGITS = 38
@@ -32,9 +39,7 @@ EXACT_DIGITS = 15  # a decimal of so many digits becomes the nearest double by o
 _EXACT_IN_FLOAT = 2**24
 _KEPT_DIGITS = 34  # of a decimal that Spark negates or makes a whole number; it rounds the others away
 UNEQUAL = "engines may differ: "  # begins the message about a value that is not evaluated here
-_DATE = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}", re.ASCII)
 TIME_FORM = r"[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?"
-_TIMESTAMP = re.compile(rf"(?!0000)\d{{4}}-\d{{2}}-\d{{2}}({TIME_FORM})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,19 @@ def sql_type(kind: t.Type) -> str:
     if (name := _SQL_NAMES.get(kind)) is None:
         raise unsupported(f"a value of type {kind}")
     return name
+
+
+def nested_sql_type(kind: t.Type) -> str:
+    """Return DuckDB's name of a type, which may be a list, map or struct."""
+    match kind:
+        case t.ListOf():
+            return f"{nested_sql_type(kind.element.type)}[]"
+        case t.MapOf():
+            return f"MAP({nested_sql_type(kind.key.type)}, {nested_sql_type(kind.value.type)})"
+        case t.Struct():
+            members = ", ".join(f"{quoted_name(each.name)} {nested_sql_type(each.type)}" for each in kind.fields)
+            return f"STRUCT({members})"
+    return sql_type(kind)
 
 
 def quoted(text: str) -> str:
@@ -174,8 +192,10 @@ def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
     if kinds & set(t.FLOATING) and all(_is_double(each, kinds) for each in (left, right)):
         return t.DOUBLE
     times = [kind for kind in kinds if isinstance(kind, t.Timestamp)]
-    if t.DATE in kinds and len(times) == 1:
-        return times[0]
+    if times and all(kind == t.DATE or isinstance(kind, t.Timestamp) for kind in kinds):
+        return t.Timestamp(zoned=any(kind.zoned for kind in times))
+    if t.STRING in kinds and (found := beside_text(*(kinds - {t.STRING}))) is not None:
+        return found
     raise unsupported(f"{doing} of {left.type} and {right.type}")
 
 
@@ -199,6 +219,10 @@ def converted(each: Typed, kind: t.Type) -> Typed:
         return inside_converted(each, kind, converted)
     if each.type == t.UNKNOWN:
         return literal(None, kind)
+    if each.type == t.STRING:
+        from lakescan.expressions.scalar.casts import cast  # of texts: it is made of what is here
+
+        return cast(each, kind)
     if each.literal is not None and kind == t.DOUBLE:
         return replace(literal(float(each.literal), kind), literal=each.literal)
     if isinstance(each.type, t.Decimal) and kind == t.DOUBLE and each.type.precision > EXACT_DIGITS:
@@ -225,26 +249,44 @@ def inside_converted(each: Typed, kind: t.Type, convert: Callable[[Typed, t.Type
     return Typed(sql, kind, each.raises or fails)
 
 
-def of_text(each: Typed, kind: t.Type) -> Typed:
-    """Convert a text literal to the type of what it is compared with; numbers become longs and doubles."""
-    text = each.literal.strip(" ")
-    if kind in t.INTEGRAL and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        return replace(literal(int(text), t.LONG), literal=None)
-    if (kind in t.FLOATING or isinstance(kind, t.Decimal)) and re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?", text):
-        return replace(literal(float(text), t.DOUBLE), literal=None)
-    if kind == t.DATE and _DATE.fullmatch(text):
-        return Typed(f"CAST({quoted(text)} AS DATE)", kind)
-    if isinstance(kind, t.Timestamp) and _TIMESTAMP.fullmatch(text):
-        return Typed(f"CAST({quoted(text.replace('T', ' '))} AS TIMESTAMP)", kind)
-    raise unsupported(f"the text {each.literal!r} as {kind}")
+def beside_text(kind: t.Type) -> t.Type | None:
+    """Return the type to which Spark converts a text and a value of a type, where both are compared."""
+    if kind in t.INTEGRAL:
+        return t.LONG
+    if kind in t.FLOATING or isinstance(kind, t.Decimal):
+        return t.DOUBLE
+    return kind if kind in (t.DATE, t.BOOLEAN, t.BINARY) or isinstance(kind, t.Timestamp) else None
+
+
+def read_text(text: str, kind: t.Type) -> Typed | None:
+    """Return the value that Spark reads from a text as a type; None if there is none."""
+    if kind == t.DATE:
+        days = text_values.date_of(text)
+        return None if days is None else Typed(f"(DATE '1970-01-01' + CAST({days} AS INTEGER))", kind)
+    if isinstance(kind, t.Timestamp):
+        micros = text_values.timestamp_of(text, UTC if kind.zoned else None)
+        return None if micros is None else Typed(f"make_timestamp(CAST({micros} AS BIGINT))", kind)
+    value: Any
+    if kind in t.INTEGRAL:
+        value = text_values.whole_of(text, 8 << t.INTEGRAL.index(kind))
+    elif kind in t.FLOATING:
+        value = text_values.double_of(text)
+        if value is not None and kind == t.FLOAT:
+            with np.errstate(over="ignore"):
+                value = float(np.float32(value))
+    elif isinstance(kind, t.Decimal):
+        value = text_values.decimal_of(text, kind.precision, kind.scale)
+    elif kind == t.BOOLEAN:
+        value = text_values.boolean_of(text)
+    elif kind == t.BINARY:
+        return Typed(f"encode({quoted(text)})", kind)
+    else:
+        return None
+    return None if value is None else literal(value, kind)
 
 
 def aligned(left: Typed, right: Typed, doing: str) -> tuple[Typed, Typed]:
     """Convert two operands to their common type, as Spark does for a comparison."""
-    if left.is_text_literal and right.type not in (t.STRING, t.UNKNOWN):
-        left = of_text(left, right.type)
-    if right.is_text_literal and left.type not in (t.STRING, t.UNKNOWN):
-        right = of_text(right, left.type)
     kind = common_type(left, right, doing)
     return converted(left, kind), converted(right, kind)
 

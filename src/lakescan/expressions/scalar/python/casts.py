@@ -1,0 +1,154 @@
+"""Casts between texts and other values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC
+from decimal import Decimal
+from typing import Any
+
+from lakescan.common.java_numbers import double_text, float_text
+from lakescan.expressions import text_values
+from lakescan.expressions.scalar.udf import FailedValue
+
+
+def _or_fail(value: Any, text: str, kind: str) -> Any:
+    if value is None:
+        raise FailedValue(f"CAST_INVALID_INPUT: the text {text!r} is no {kind}. try_cast returns null for it")
+    return value
+
+
+def date(text: str) -> int | None:
+    """Return the day of a text, or None."""
+    return text_values.date_of(text)
+
+
+def timestamp(text: str) -> int | None:
+    """Return the instant of a text, in UTC if it names no zone, or None."""
+    return text_values.timestamp_of(text, UTC)
+
+
+def timestamp_ntz(text: str) -> int | None:
+    """Return the wall-clock time of a text, or None."""
+    return text_values.timestamp_of(text, None)
+
+
+def byte(text: str) -> int | None:
+    """Return the whole number of 8 bits of a text, or None."""
+    return text_values.whole_of(text, 8)
+
+
+def short(text: str) -> int | None:
+    """Return the whole number of 16 bits of a text, or None."""
+    return text_values.whole_of(text, 16)
+
+
+def int_(text: str) -> int | None:
+    """Return the whole number of 32 bits of a text, or None."""
+    return text_values.whole_of(text, 32)
+
+
+def long(text: str) -> int | None:
+    """Return the whole number of 64 bits of a text, or None."""
+    return text_values.whole_of(text, 64)
+
+
+def double(text: str) -> float | None:
+    """Return the double of a text, or None."""
+    return text_values.double_of(text)
+
+
+def boolean(text: str) -> bool | None:
+    """Return the truth of a text, or None."""
+    return text_values.boolean_of(text)
+
+
+def decimal(text: str, precision: int, scale: int) -> Decimal | None:
+    """Return the decimal of a text, or None."""
+    return text_values.decimal_of(text, precision, scale)
+
+
+def _failing(name: str, kind: str, read: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(text: str, *more: Any) -> Any:
+        return _or_fail(read(text, *more), text, kind)
+
+    apply.__name__ = name
+    apply.__doc__ = f"Return the {kind} of a text; raises `FailedValue`."
+    return apply
+
+
+to_date = _failing("to_date", "DATE", date)
+to_timestamp = _failing("to_timestamp", "TIMESTAMP", timestamp)
+to_timestamp_ntz = _failing("to_timestamp_ntz", "TIMESTAMP_NTZ", timestamp_ntz)
+to_byte = _failing("to_byte", "TINYINT", byte)
+to_short = _failing("to_short", "SMALLINT", short)
+to_int = _failing("to_int", "INT", int_)
+to_long = _failing("to_long", "BIGINT", long)
+to_double = _failing("to_double", "DOUBLE", double)
+to_boolean = _failing("to_boolean", "BOOLEAN", boolean)
+to_decimal = _failing("to_decimal", "DECIMAL", decimal)
+
+
+def double_as_text(value: float) -> str:
+    """Return a double as Java writes it."""
+    return double_text(value)
+
+
+def float_as_text(value: float) -> str:
+    """Return a float as Java writes it."""
+    return float_text(value)
+
+
+def decimal_as_text(value: Decimal) -> str:
+    """Return a decimal as Java's `toPlainString` writes it."""
+    return f"{value:f}"
+
+
+def binary_as_text(value: bytes) -> str:
+    """Return bytes as a text in UTF-8; bytes that are none become the replacement character."""
+    return value.decode("utf-8", "replace")
+
+
+def date_as_text(days: int) -> str:
+    """Return a day as Spark writes it; years of more than four digits have a sign."""
+    year, month, day = civil(days)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}-{month:02}-{day:02}"
+
+
+def timestamp_as_text(micros: int) -> str:
+    """Return a time as Spark writes it, without zeros at the end of the fraction."""
+    seconds, fraction = divmod(micros, 1_000_000)
+    days, clock = divmod(seconds, 86_400)
+    text = f"{date_as_text(days)} {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}"
+    return f"{text}.{fraction:06}".rstrip("0") if fraction else text
+
+
+def civil(days: int) -> tuple[int, int, int]:
+    """Return the year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
+    era, of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
+
+
+_DAY_TIME = re.compile(r"-?(\d+) (\d+):(\d+):(\d+)(?:\.(\d+))?")
+
+
+def day_time_as_text(micros: int) -> str:
+    """Return an interval of days and times as Spark writes it: `INTERVAL '1 02:03:04' DAY TO SECOND`."""
+    sign, rest = ("-", -micros) if micros < 0 else ("", micros)
+    seconds, fraction = divmod(rest, 1_000_000)
+    clock = f"{seconds // 86_400} {seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if fraction:
+        clock = f"{clock}.{fraction:06}".rstrip("0")
+    return f"INTERVAL '{sign}{clock}' DAY TO SECOND"
+
+
+def year_month_as_text(months: int) -> str:
+    """Return an interval of years and months as Spark writes it: `INTERVAL '1-2' YEAR TO MONTH`."""
+    sign, rest = ("-", -months) if months < 0 else ("", months)
+    return f"INTERVAL '{sign}{rest // 12}-{rest % 12}' YEAR TO MONTH"

@@ -1,0 +1,163 @@
+"""Functions of Spark that DuckDB lacks or computes otherwise: Python functions over Arrow columns, called from SQL.
+
+Each function is a module of `expressions.scalar.python` and a name in it, `texts.md5`. A call has an SQL name that says
+which function and types it has; `udfs_in` finds the calls of a query, and `register` makes them known to a connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.intervals import CALENDAR, DAY_TIME, YEAR_MONTH
+from lakescan.expressions.scalar.typed import Typed, nested_sql_type
+
+_NAME = re.compile(r"\bspark_[a-z0-9_]+_[0-9a-f]{16}(?=\()")
+_KNOWN: dict[str, Udf] = {}
+
+
+class FailedValue(Exception):
+    """A value for which a function of Spark fails; the message begins with the name of Spark's error."""
+
+
+@dataclass(frozen=True)
+class Udf:
+    """A Python function with the types of a call.
+
+    - `function`: its module in `expressions.scalar.python` and its name.
+    - `keeps_nulls`: whether it is called with nulls; other functions are null if an argument is.
+    """
+
+    function: str
+    arguments: tuple[t.Type, ...]
+    result: t.Type
+    keeps_nulls: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the function in SQL."""
+        digest = hashlib.sha1(repr(self).encode(), usedforsecurity=False).hexdigest()[:16]
+        return f"spark_{self.function.replace('.', '_').lower()}_{digest}"
+
+
+def for_types(function: Callable[[Sequence[t.Type], t.Type], Callable[..., Any]]) -> Any:
+    """Mark a function that makes the function of values for the types of a call: of its arguments, and its result."""
+    function.is_made_for_types = True  # type: ignore[attr-defined]
+    return function
+
+
+def python(
+    function: str, args: Sequence[Typed], result: t.Type, *, keeps_nulls: bool = False, raises: bool = False
+) -> Typed:
+    """Return a call of a Python function; `raises` is whether it fails for some values."""
+    udf = Udf(function, tuple(each.type for each in args), result, keeps_nulls)
+    name = udf.name
+    _KNOWN[name] = udf
+    fails = raises or any(each.raises for each in args)
+    return Typed(f"{name}({', '.join(_argument(each) for each in args)})", result, fails)
+
+
+def _argument(each: Typed) -> str:
+    """The SQL of an argument. A null without a type has one for DuckDB."""
+    return f"CAST(NULL AS {nested_sql_type(each.type)})" if each.sql == "NULL" else each.sql
+
+
+def udfs_in(sql: str) -> tuple[Udf, ...]:
+    """Return the Python functions that a query of this process calls."""
+    return tuple(_KNOWN[name] for name in dict.fromkeys(_NAME.findall(sql)) if name in _KNOWN)
+
+
+def remember(udfs: Iterable[Udf]) -> None:
+    """Make functions known to this process, which another one has found in a query."""
+    _KNOWN.update((each.name, each) for each in udfs)
+
+
+def register(connection: Any, udfs: Iterable[Udf]) -> None:
+    """Make functions known to a connection of DuckDB."""
+    for each in udfs:
+        connection.create_function(
+            each.name,
+            _over_columns(each),
+            [nested_sql_type(kind) for kind in each.arguments],
+            nested_sql_type(each.result),
+            type="arrow",
+            null_handling="special",
+        )
+
+
+def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
+    module, _, name = udf.function.rpartition(".")
+    function = getattr(import_module(f"lakescan.expressions.scalar.python.{module}"), name)
+    if getattr(function, "is_made_for_types", False):
+        function = function(udf.arguments, udf.result)
+    result = stored(udf.result)
+
+    def run(*columns: pa.ChunkedArray) -> pa.Array:
+        rows = zip(
+            *(_values(column, kind) for column, kind in zip(columns, udf.arguments, strict=True)), strict=True
+        )
+        if udf.keeps_nulls:
+            values = [function(*row) for row in rows]
+        else:
+            values = [None if None in row else function(*row) for row in rows]
+        return _as_duckdb_has(pa.array(values, result), udf.result)
+
+    return run
+
+
+def _values(column: pa.ChunkedArray, kind: t.Type) -> list[Any]:
+    """The values in Python: times are numbers, of days or of microseconds, because their years may be any."""
+    wanted = stored(kind)
+    if column.type != wanted and _has_times(kind):
+        column = column.cast(wanted)
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def stored(kind: t.Type) -> pa.DataType:
+    """Return the Arrow type of a type's values as they are given to Python functions."""
+    match kind:
+        case t.DATE:
+            return pa.int32()
+        case t.Timestamp() | t.TIME:
+            return pa.int64()
+        case t.Struct():
+            return pa.struct([(each.name, stored(each.type)) for each in kind.fields])
+        case t.ListOf():
+            return pa.list_(stored(kind.element.type))
+        case t.MapOf():
+            return pa.map_(stored(kind.key.type), stored(kind.value.type))
+    if kind == DAY_TIME:
+        return pa.int64()
+    if kind in (YEAR_MONTH, t.UNKNOWN):
+        return pa.int32()
+    return pa.month_day_nano_interval() if kind == CALENDAR else kind.arrow()
+
+
+def _has_times(kind: t.Type) -> bool:
+    inner = t.children(kind)
+    return kind in (t.DATE, t.TIME) or isinstance(kind, t.Timestamp) or any(_has_times(each.type) for each in inner)
+
+
+def _as_duckdb_has(values: pa.Array, kind: t.Type) -> pa.Array:
+    return values.cast(_duckdb(kind)) if _has_times(kind) else values
+
+
+def _duckdb(kind: t.Type) -> pa.DataType:
+    match kind:
+        case t.Timestamp():
+            return pa.timestamp("us")
+        case t.Struct():
+            return pa.struct([(each.name, _duckdb(each.type)) for each in kind.fields])
+        case t.ListOf():
+            return pa.list_(_duckdb(kind.element.type))
+        case t.MapOf():
+            return pa.map_(_duckdb(kind.key.type), _duckdb(kind.value.type))
+    return kind.arrow() if kind in (t.DATE, t.TIME) else stored(kind)
