@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.intervals import DAY_TIME, YEAR_MONTH
+from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     TIME_FORM,
@@ -52,11 +52,10 @@ _WRITERS: dict[t.Type, str] = {
     t.FLOAT: "float_as_text",
     t.DOUBLE: "double_as_text",
     t.BINARY: "binary_as_text",
-    DAY_TIME: "day_time_as_text",
-    YEAR_MONTH: "year_month_as_text",
 }
 _NAMES: dict[t.Type, str] = {t.BYTE: "TINYINT", t.SHORT: "SMALLINT", t.LONG: "BIGINT"}
 _TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
+_UNIT_SIZES = {"year": 12, "month": 1, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1}
 _SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
 _NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that is rounded to infinity, as in Java
 _DIGITS_OF_LONGS = 18  # of a decimal: one with more digits becomes a whole number by way of a double
@@ -225,12 +224,18 @@ def _decimal_form(kind: t.Type) -> str:
 
 
 def _of_interval(each: Typed, kind: t.Type) -> Typed | None:
-    """An interval as a number of its last unit, and back; None for other types."""
-    if each.type == kind or DAY_TIME not in (each.type, kind) and YEAR_MONTH not in (each.type, kind):
-        return None
-    if kind == t.STRING:
-        return None
-    raise unsupported(f"a cast of {each.type} to {kind}")
+    """An interval as another one, or as a whole number of its last unit, and back; None for other types."""
+    if isinstance(each.type, Interval) and isinstance(kind, Interval) and each.type.has_months == kind.has_months:
+        size = _UNIT_SIZES[kind.last]
+        sql = each.sql if size == 1 else f"CAST(trunc({each.sql} / {size}) * {size} AS {sql_type(kind)})"
+        return Typed(sql, kind, each.raises)
+    if isinstance(each.type, Interval) and kind in t.INTEGRAL:
+        number = f"({each.sql} // {_UNIT_SIZES[each.type.last]})"
+        return Typed(f"CAST({number} AS {sql_type(kind)})", kind, True)
+    if isinstance(kind, Interval) and each.type in t.INTEGRAL:
+        number = f"CAST({each.sql} AS BIGINT) * {_UNIT_SIZES[kind.last]}"
+        return Typed(f"CAST({number} AS {sql_type(kind)})", kind, True)
+    return None
 
 
 def _of_literal(each: Typed, kind: t.Type, tries: bool) -> Typed:
@@ -272,6 +277,8 @@ def _to_text(each: Typed) -> Typed:
             return python("casts.decimal_as_text", [each], t.STRING)
     if t.children(each.type):
         return python("texts.nested_as_text", [each], t.STRING)
+    if isinstance(each.type, Interval):
+        return python("texts.interval_as_text", [each], t.STRING)
     if (function := _WRITERS.get(each.type)) is not None:
         return python(f"casts.{function}", [each], t.STRING)
     if each.type not in (*t.INTEGRAL, t.BOOLEAN, *_TIMES) and not isinstance(each.type, t.Decimal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import (
@@ -18,16 +18,8 @@ from lakescan.expressions.scalar import (
     time_texts,
 )
 from lakescan.expressions.scalar.casts import cast
+from lakescan.expressions.scalar.python_functions import PYTHON_FUNCTIONS, Function
 from lakescan.expressions.scalar.typed import Typed, unsupported
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function: what it translates to, and how many arguments it takes."""
-
-    apply: Callable[..., Typed]
-    least: int
-    most: int
 
 
 def _function(apply: Callable[..., Typed], least: int, most: int | None = None) -> Function:
@@ -39,7 +31,7 @@ def _to(kind: t.Type) -> Function:
 
 
 _MANY = 1000
-FUNCTIONS: Mapping[str, Function] = {
+_BY_DUCKDB: Mapping[str, Function] = {
     "abs": _function(arithmetic.absolute, 1),
     "ceil": _function(arithmetic.rounded("ceil"), 1),
     "ceiling": _function(arithmetic.rounded("ceil"), 1),
@@ -166,6 +158,15 @@ FUNCTIONS: Mapping[str, Function] = {
     "smallint": _to(t.SHORT),
     "string": _to(t.STRING),
     "tinyint": _to(t.BYTE),
+}
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    **PYTHON_FUNCTIONS,
+    **{
+        name: each.or_else(PYTHON_FUNCTIONS[name]) if name in PYTHON_FUNCTIONS else each
+        for name, each in _BY_DUCKDB.items()
+    },
 }
 
 

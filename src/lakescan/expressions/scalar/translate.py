@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.errors import InvalidFilter
+from lakescan.errors import InvalidFilter, UnsupportedFeature
 from lakescan.expressions.scalar import arithmetic, collections, conditions, lists, text_functions, time_functions
 from lakescan.expressions.scalar.casts import cast, tried
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.functions import call
-from lakescan.expressions.scalar.parse import names_of
+from lakescan.expressions.scalar.parse import names_of, parse_expression
 from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, quoted, unsupported
 
 _COMPARISONS = {
@@ -263,6 +263,16 @@ def type_of(node: Any) -> t.Type:
     elif name in _TYPES and not parameters:
         return _TYPES[name]
     raise unsupported(f"the type {node.sql(dialect='spark')}")
+
+
+def type_of_text(text: str) -> t.Type:
+    """Return the type that a text names: `STRUCT<a: INT>`, or the columns of one, `a INT, b DOUBLE`."""
+    for form in (text, f"STRUCT<{text}>"):
+        try:
+            return type_of(parse_expression(f"CAST(NULL AS {form})").args["to"])
+        except (InvalidFilter, UnsupportedFeature, KeyError):
+            continue
+    raise unsupported(f"the schema {text!r}")
 
 
 def _nested_type(node: Any) -> t.Type:

@@ -15,7 +15,7 @@ from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions import text_values
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.intervals import CALENDAR, DAY_TIME, YEAR_MONTH
+from lakescan.expressions.scalar.intervals import Interval, widest
 
 _SQL_NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -29,9 +29,6 @@ _SQL_NAMES: dict[t.Type, str] = {
     t.STRING: "VARCHAR",
     t.BINARY: "BLOB",
     t.UNKNOWN: "INTEGER",  # of nulls
-    DAY_TIME: "BIGINT",  # microseconds
-    YEAR_MONTH: "INTEGER",  # months
-    CALENDAR: "INTERVAL",
 }
 DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of Spark's decimals for whole numbers
 MOST_DIGITS = 38
@@ -75,6 +72,8 @@ def sql_type(kind: t.Type) -> str:
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if isinstance(kind, t.Timestamp) and kind.unit == "us":
         return "TIMESTAMP"  # instants are their wall-clock times in UTC
+    if isinstance(kind, Interval):
+        return "INTEGER" if kind.has_months else "BIGINT"  # months, or microseconds
     if (name := _SQL_NAMES.get(kind)) is None:
         raise unsupported(f"a value of type {kind}")
     return name
@@ -184,6 +183,8 @@ def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
 
     if (whole := nested.common(left.type, right.type, inside)) is not None:
         return whole
+    if (interval := widest(left.type, right.type)) is not None:
+        return interval
     if kinds <= set(t.INTEGRAL):
         return max(kinds, key=t.INTEGRAL.index)
     first, second = decimal_of(left.type), decimal_of(right.type)

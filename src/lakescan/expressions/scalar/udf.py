@@ -7,6 +7,7 @@ which function and types it has; `udfs_in` finds the calls of a query, and `regi
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.intervals import CALENDAR, DAY_TIME, YEAR_MONTH
+from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import Typed, nested_sql_type
 
 _NAME = re.compile(r"\bspark_[a-z0-9_]+_[0-9a-f]{16}(?=\()")
@@ -109,6 +110,11 @@ def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
             values = [None if None in row else function(*row) for row in rows]
         return _as_duckdb_has(pa.array(values, result), udf.result)
 
+    # DuckDB counts the parameters of the function.
+    places = [
+        inspect.Parameter(f"c{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(udf.arguments))
+    ]
+    run.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
     return run
 
 
@@ -134,11 +140,9 @@ def stored(kind: t.Type) -> pa.DataType:
             return pa.list_(stored(kind.element.type))
         case t.MapOf():
             return pa.map_(stored(kind.key.type), stored(kind.value.type))
-    if kind == DAY_TIME:
-        return pa.int64()
-    if kind in (YEAR_MONTH, t.UNKNOWN):
-        return pa.int32()
-    return pa.month_day_nano_interval() if kind == CALENDAR else kind.arrow()
+        case Interval():
+            return pa.int32() if kind.has_months else pa.int64()
+    return pa.int32() if kind == t.UNKNOWN else kind.arrow()
 
 
 def _has_times(kind: t.Type) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC
 from decimal import Decimal
@@ -133,22 +132,3 @@ def civil(days: int) -> tuple[int, int, int]:
     shifted = (5 * of_year + 2) // 153
     month = shifted + 3 if shifted < 10 else shifted - 9
     return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
-
-
-_DAY_TIME = re.compile(r"-?(\d+) (\d+):(\d+):(\d+)(?:\.(\d+))?")
-
-
-def day_time_as_text(micros: int) -> str:
-    """Return an interval of days and times as Spark writes it: `INTERVAL '1 02:03:04' DAY TO SECOND`."""
-    sign, rest = ("-", -micros) if micros < 0 else ("", micros)
-    seconds, fraction = divmod(rest, 1_000_000)
-    clock = f"{seconds // 86_400} {seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if fraction:
-        clock = f"{clock}.{fraction:06}".rstrip("0")
-    return f"INTERVAL '{sign}{clock}' DAY TO SECOND"
-
-
-def year_month_as_text(months: int) -> str:
-    """Return an interval of years and months as Spark writes it: `INTERVAL '1-2' YEAR TO MONTH`."""
-    sign, rest = ("-", -months) if months < 0 else ("", months)
-    return f"INTERVAL '{sign}{rest // 12}-{rest % 12}' YEAR TO MONTH"

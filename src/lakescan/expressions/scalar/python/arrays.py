@@ -1,0 +1,294 @@
+"""Functions of lists and maps. Values are equal as in Spark: NaN is NaN, and nulls are equal within lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.intervals import Interval
+from lakescan.expressions.scalar.python import times
+from lakescan.expressions.scalar.udf import FailedValue, for_types
+
+_MOST = 2**31 - 16
+
+
+def key(value: Any) -> Any:
+    """Return a value that is equal, and has the same hash, for values that Spark takes for equal."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, list):
+        return tuple(map(key, value))
+    if isinstance(value, tuple):
+        return tuple(map(key, value))
+    if isinstance(value, dict):
+        return tuple(key(item) for item in value.values())
+    return value
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    """Return the first of all values that are equal."""
+    found: dict[Any, Any] = {}
+    for each in values:
+        found.setdefault(key(each), each)
+    return list(found.values())
+
+
+def union(left: list[Any], right: list[Any]) -> list[Any]:
+    """Return the values of both lists, each once."""
+    return distinct(left + right)
+
+
+def intersect(left: list[Any], right: list[Any]) -> list[Any]:
+    """Return the values of the first list that are in the second, each once."""
+    others = {key(each) for each in right}
+    return [each for each in distinct(left) if key(each) in others]
+
+
+def except_(left: list[Any], right: list[Any]) -> list[Any]:
+    """Return the values of the first list that are not in the second, each once."""
+    others = {key(each) for each in right}
+    return [each for each in distinct(left) if key(each) not in others]
+
+
+def contains(values: list[Any], wanted: Any) -> bool | None:
+    """Return whether a value is in a list; None if it is not, and the list has nulls."""
+    if any(each is not None and key(each) == key(wanted) for each in values):
+        return True
+    return None if None in values else False
+
+
+def position(values: list[Any], wanted: Any) -> int:
+    """Return the place of a value, from 1; 0 if it is not in the list."""
+    return next((n for n, each in enumerate(values, 1) if each is not None and key(each) == key(wanted)), 0)
+
+
+def remove(values: list[Any], unwanted: Any) -> list[Any]:
+    """Return the list without a value."""
+    return [each for each in values if each is None or key(each) != key(unwanted)]
+
+
+def repeat(value: Any, count: int | None) -> list[Any] | None:
+    """Return a list of a value, so many times."""
+    return None if count is None else [value] * max(count, 0)
+
+
+def compact(values: list[Any]) -> list[Any]:
+    """Return the list without nulls."""
+    return [each for each in values if each is not None]
+
+
+def append(values: list[Any] | None, value: Any) -> list[Any] | None:
+    """Return the list with a value at its end."""
+    return None if values is None else [*values, value]
+
+
+def prepend(values: list[Any] | None, value: Any) -> list[Any] | None:
+    """Return the list with a value at its beginning."""
+    return None if values is None else [value, *values]
+
+
+def insert(values: list[Any] | None, place: int | None, value: Any) -> list[Any] | None:
+    """Return the list with a value at a place, from 1 or from the end; nulls fill a gap."""
+    if values is None or place is None:
+        return None
+    if place == 0:
+        raise FailedValue("INVALID_INDEX_OF_ZERO: array_insert() takes a place other than 0")
+    if place > 0:
+        if place > len(values):
+            return [*values, *[None] * (place - 1 - len(values)), value]
+        return [*values[: place - 1], value, *values[place - 1 :]]
+    at = len(values) + place + 1
+    return [*values[:at], value, *values[at:]] if at >= 0 else [value, *[None] * -at, *values]
+
+
+def overlap(left: list[Any], right: list[Any]) -> bool | None:
+    """Return whether two lists have a value in common; None if they have none, and one has nulls."""
+    ones, others = ({key(each) for each in side if each is not None} for side in (left, right))
+    if ones & others:
+        return True
+    return None if left and right and (None in left or None in right) else False
+
+
+@for_types
+def zipped(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
+    """Make `arrays_zip(...)`."""
+    assert isinstance(result, t.ListOf)
+    assert isinstance(result.element.type, t.Struct)
+    names = [each.name for each in result.element.type.fields]
+
+    def apply(*lists: list[Any]) -> list[Any]:
+        return [
+            {name: values[n] if n < len(values) else None for name, values in zip(names, lists, strict=True)}
+            for n in range(max(map(len, lists), default=0))
+        ]
+
+    return apply
+
+
+def _compared(left: Any, right: Any) -> int:
+    """The order of two values: nulls are the least, and NaN the greatest number."""
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    if isinstance(left, float):
+        if math.isnan(left) or math.isnan(right):
+            return math.isnan(left) - math.isnan(right)
+        return (left > right) - (left < right)
+    if isinstance(left, dict):
+        left, right = list(left.values()), list(right.values())
+    if isinstance(left, list | tuple):
+        for one, other in zip(left, right, strict=False):
+            if found := _compared(one, other):
+                return found
+        return len(left) - len(right)
+    if isinstance(left, str):
+        left, right = left.encode(), right.encode()
+    return (left > right) - (left < right)
+
+
+def sort_array(values: list[Any], ascending: bool) -> list[Any]:
+    """Return the list in order: nulls come first, or last in descending order."""
+    return sorted(values, key=cmp_to_key(_compared), reverse=not ascending)
+
+
+def array_sort(values: list[Any]) -> list[Any]:
+    """Return the list in ascending order; nulls come last."""
+    kept = compact(values)
+    return sorted(kept, key=cmp_to_key(_compared)) + [None] * (len(values) - len(kept))
+
+
+def least(values: list[Any]) -> Any:
+    """Return the least value that is not null."""
+    return min(compact(values), key=cmp_to_key(_compared), default=None)
+
+
+def greatest(values: list[Any]) -> Any:
+    """Return the greatest value that is not null."""
+    return max(compact(values), key=cmp_to_key(_compared), default=None)
+
+
+def slice_(values: list[Any], start: int, size: int) -> list[Any]:
+    """Return a part of a list, from 1, or from the end."""
+    if start == 0:
+        raise FailedValue("INVALID_PARAMETER_VALUE.START: slice() takes a start other than 0")
+    if size < 0:
+        raise FailedValue("INVALID_PARAMETER_VALUE.LENGTH: slice() takes a length of 0 or more")
+    begin = start - 1 if start > 0 else len(values) + start
+    return values[begin : begin + size] if begin >= 0 else []
+
+
+def join(values: list[str | None], separator: str, null: str | None = None) -> str:
+    """Return the texts of a list with a separator between them; nulls are skipped, or written as a text."""
+    return separator.join(null if each is None else each for each in values if each is not None or null is not None)
+
+
+def flatten(values: list[Any]) -> list[Any] | None:
+    """Return the values of the lists in a list; None if one is null."""
+    return None if None in values else [each for inner in values for each in inner]
+
+
+@for_types
+def sequence(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[int]]:
+    """Make `sequence(start, stop, step)` of whole numbers, dates or timestamps."""
+    kind = kinds[0]
+    step_type = kinds[2] if len(kinds) > 2 else None
+
+    def apply(start: int, stop: int, step: int | None = None) -> list[int]:
+        if step is None:
+            unit = 86_400_000_000 if isinstance(kind, t.Timestamp) else 1
+            step = unit if start <= stop else -unit
+        if isinstance(step_type, Interval):
+            return _times(start, stop, step, step_type, kind)
+        if step == 0 and start != stop or (stop - start) * step < 0:
+            raise FailedValue(f"ILLEGAL_SEQUENCE_BOUNDARIES: sequence() from {start} to {stop} by {step}")
+        if step == 0:
+            return [start]
+        if (stop - start) // step > _MOST:
+            raise FailedValue("COLLECTION_SIZE_LIMIT_EXCEEDED: sequence() of too many values")
+        return list(range(start, stop + (1 if step > 0 else -1), step))
+
+    return apply
+
+
+def _times(start: int, stop: int, step: int, of: Interval, kind: t.Type) -> list[int]:
+    if step == 0 or (stop - start) * step < 0:
+        raise FailedValue("ILLEGAL_SEQUENCE_BOUNDARIES: sequence() by an interval that leads away from its end")
+    is_date = kind == t.DATE
+    if not of.has_months:
+        if is_date:
+            step //= 86_400_000_000
+            if step == 0:
+                raise FailedValue("a sequence() of dates takes steps of whole days")
+        return list(range(start, stop + (1 if step > 0 else -1), step))
+    found, n = [], 0
+    move = times.add_months if is_date else times.add_months_to_time
+    while True:
+        value = move(start, n * step)
+        if (value > stop) if step > 0 else (value < stop):
+            return found
+        found.append(value)
+        n += 1
+
+
+def _checked_keys(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    seen = set()
+    for name, _ in pairs:
+        if name is None:
+            raise FailedValue("NULL_MAP_KEY: a key of a map is null")
+        if key(name) in seen:
+            raise FailedValue(f"DUPLICATED_MAP_KEY: the key {name!r} is there twice")
+        seen.add(key(name))
+    return list(pairs)
+
+
+def map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
+    """Return a map of keys and values at the same places."""
+    if len(keys) != len(values):
+        raise FailedValue("map_from_arrays() of lists of different lengths")
+    return _checked_keys(list(zip(keys, values, strict=True)))
+
+
+def map_from_entries(entries: list[dict[str, Any] | None]) -> list[tuple[Any, Any]] | None:
+    """Return a map of structs of a key and a value; None if one is null."""
+    if None in entries:
+        return None
+    return _checked_keys([tuple(each.values()) for each in entries if each is not None])  # type: ignore[misc]
+
+
+def map_concat(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return a map with the entries of several maps."""
+    return _checked_keys([each for one in maps for each in one])
+
+
+def map_contains_key(of: list[tuple[Any, Any]], wanted: Any) -> bool:
+    """Return whether a map has a key."""
+    return any(key(name) == key(wanted) for name, _ in of)
+
+
+def map_value(of: list[tuple[Any, Any]], wanted: Any) -> Any:
+    """Return the value of a key, None if the map does not have it."""
+    return next((value for name, value in of if key(name) == key(wanted)), None)
+
+
+@for_types
+def map_entries(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
+    """Make `map_entries(map)`."""
+    return lambda of: [{"key": name, "value": value} for name, value in of]
+
+
+def try_element_at(values: list[Any], place: int) -> Any:
+    """Return an element of a list, from 1, or from the end; None if there is none."""
+    if place == 0:
+        raise FailedValue("INVALID_INDEX_OF_ZERO: an element of a list has a place other than 0")
+    at = place - 1 if place > 0 else len(values) + place
+    return values[at] if 0 <= at < len(values) else None
+
+
+def percentile_approx(values: list[Any], fraction: float) -> Any:
+    """Return the value of a list in order that is at a fraction of its length."""
+    ordered = sorted(compact(values), key=cmp_to_key(_compared))
+    if not ordered:
+        return None
+    return ordered[min(max(math.ceil(fraction * len(ordered)), 1), len(ordered)) - 1]

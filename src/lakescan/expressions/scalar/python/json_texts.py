@@ -1,0 +1,422 @@
+"""JSON: values as texts, texts as values, and what a path finds in a text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.java_numbers import double_text, float_text
+from lakescan.expressions import text_values
+from lakescan.expressions.scalar.python import casts, texts
+from lakescan.expressions.scalar.udf import FailedValue, for_types
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+class _Repeated(Exception):
+    """A text that is no JSON."""
+
+
+def parsed(text: str) -> Any:
+    """Return a JSON text as lists, pairs in a tuple for objects, texts, numbers as written, and constants."""
+    return json.loads(
+        text,
+        object_pairs_hook=tuple,
+        parse_int=_Number,
+        parse_float=_Number,
+        parse_constant=_Number,
+        strict=False,
+    )
+
+
+def _written(text: str) -> str:
+    found = json.dumps(text, ensure_ascii=False)
+    return found.replace("\x7f", "\x7f")
+
+
+def written(value: Any) -> str:
+    """Return a parsed value as JSON without blanks."""
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, str):
+        return _written(value)
+    if isinstance(value, tuple):
+        return "{" + ",".join(f"{_written(key)}:{written(item)}" for key, item in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(written, value)) + "]"
+    return json.dumps(value)
+
+
+_STEP = re.compile(r"\.\s*([^.\[]+)|\['([^']*)'\]|\[(\d+)\]|(\[\*\])|\.(\*)")
+
+
+def _steps(path: str) -> list[Any] | None:
+    if not path.startswith("$"):
+        return None
+    at, steps = 1, []
+    while at < len(path):
+        found = _STEP.match(path, at)
+        if found is None:
+            return None
+        name = found[1] if found[1] is not None else found[2]
+        steps.append("*" if found[4] or found[5] or name == "*" else int(found[3]) if found[3] is not None else (name,))
+        at = found.end()
+    return steps
+
+
+def get_json_object(text: str, path: str) -> str | None:
+    """Return what a path finds in a JSON text: a text as it is, other values as JSON; None if nothing."""
+    steps = _steps(path)
+    try:
+        value = parsed(text)
+    except (ValueError, RecursionError):
+        return None
+    if steps is None:
+        return None
+    found, many = _found(value, steps)
+    found = [each for each in found if each is not None] if not many else found
+    if not found:
+        return None
+    if many and len(found) > 1:
+        return written(found)
+    value = found[0]
+    if value is None:
+        return None if not many else "null"
+    return str(value) if isinstance(value, str) and not many else written(value) if not isinstance(value, str) or many \
+        else str(value)
+
+
+def _found(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
+    """The values that a path leads to, and whether it has a star."""
+    values, many = [value], False
+    for step in steps:
+        more: list[Any] = []
+        for each in values:
+            if step == "*":
+                many = True
+                if isinstance(each, list):
+                    more += each
+            elif isinstance(step, int):
+                if isinstance(each, list) and step < len(each):
+                    more.append(each[step])
+            elif isinstance(each, tuple):
+                more += [item for key, item in each if key == step[0]][:1]
+            elif isinstance(each, list):
+                for one in each:
+                    if isinstance(one, tuple):
+                        more += [item for key, item in one if key == step[0]][:1]
+        values = more
+    return values, many
+
+
+def json_array_length(text: str) -> int | None:
+    """Return the number of elements of the outermost list."""
+    try:
+        value = parsed(text)
+    except (ValueError, RecursionError):
+        return None
+    return len(value) if isinstance(value, list) else None
+
+
+def json_object_keys(text: str) -> list[str] | None:
+    """Return the keys of the outermost object."""
+    try:
+        value = parsed(text)
+    except (ValueError, RecursionError):
+        return None
+    return [key for key, _ in value] if isinstance(value, tuple) else None
+
+
+def json_tuple(text: str | None, *names: str | None) -> list[str | None]:
+    """Return the members of an object by their names, as texts."""
+    try:
+        value = parsed(text) if text is not None else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, tuple):
+        return [None] * len(names)
+    members = dict(reversed(value))
+    found: list[str | None] = []
+    for name in names:
+        item = members.get(name)
+        found.append(None if item is None else str(item) if isinstance(item, str) else written(item))
+    return found
+
+
+def _options(value: Any) -> dict[str, str]:
+    return {key.lower(): item for key, item in value or ()}
+
+
+@for_types
+def to_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
+    """Make `to_json(value, options)`."""
+    write = {False: _json_writer(kinds[0], False), True: _json_writer(kinds[0], True)}
+
+    def apply(value: Any, options: Any = None) -> str:
+        found = _options(options)
+        if set(found) - {"ignorenullfields", "timestampformat", "dateformat"}:
+            raise FailedValue(f"the options {sorted(found)} of to_json() are not known in this process")
+        if "timestampformat" in found or "dateformat" in found:
+            times = {key: found.get(key) for key in ("timestampformat", "dateformat")}
+            return _json_writer(kinds[0], found.get("ignorenullfields") == "false", times)(value)
+        return write[found.get("ignorenullfields") == "false"](value)
+
+    return apply
+
+
+def _json_writer(
+    kind: t.Type, keeps: bool, times: dict[str, str | None] | None = None
+) -> Callable[[Any], str]:
+    match kind:
+        case t.Struct():
+            members = [(each.name, _json_writer(each.type, keeps, times)) for each in kind.fields]
+
+            def of_struct(value: dict[str, Any]) -> str:
+                listed = [
+                    f"{_written(name)}:{'null' if value[name] is None else write(value[name])}"
+                    for name, write in members
+                    if keeps or value[name] is not None
+                ]
+                return "{" + ",".join(listed) + "}"
+
+            return of_struct
+        case t.ListOf():
+            element = _json_writer(kind.element.type, keeps, times)
+            return lambda value: "[" + ",".join("null" if each is None else element(each) for each in value) + "]"
+        case t.MapOf():
+            key, item = texts.writer_of(kind.key.type), _json_writer(kind.value.type, keeps, times)
+
+            def of_map(value: list[tuple[Any, Any]]) -> str:
+                listed = [
+                    f"{_written(key(k))}:{'null' if v is None else item(v)}" for k, v in value
+                ]
+                return "{" + ",".join(listed) + "}"
+
+            return of_map
+        case t.DATE:
+            if times and times.get("dateformat"):
+                from lakescan.expressions.scalar.python.times import date_format
+
+                form = times["dateformat"]
+                return lambda value: _written(date_format(value * 86_400_000_000, form))
+            return lambda value: _written(casts.date_as_text(value))
+        case t.Timestamp():
+            if times and times.get("timestampformat"):
+                from lakescan.expressions.scalar.python.times import date_format
+
+                form = times["timestampformat"]
+                return lambda value: _written(date_format(value, form))
+            zone = "Z" if kind.zoned else ""
+            return lambda value: f'"{_timestamp(value)}{zone}"'
+        case t.BOOLEAN:
+            return lambda value: "true" if value else "false"
+        case t.FLOAT | t.DOUBLE:
+            number = double_text if kind == t.DOUBLE else float_text
+            return lambda value: (
+                f'"{number(value)}"' if value != value or abs(value) == float("inf") else number(value)
+            )
+        case t.BINARY:
+            return lambda value: f'"{base64.b64encode(value).decode()}"'
+        case t.STRING:
+            return _written
+        case t.Decimal():
+            return str if kind.scale == 0 else lambda value: f"{value:f}"
+        case t.BYTE | t.SHORT | t.INT | t.LONG:
+            return str
+    write = texts.writer_of(kind)
+    return lambda value: _written(write(value))
+
+
+def _timestamp(micros: int) -> str:
+    """A time as JSON has it: with milliseconds at least, and no more digits than it needs."""
+    text = casts.timestamp_as_text(micros).replace(" ", "T", 1)
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction.ljust(3, '0')}"
+
+
+class _Malformed(Exception):
+    """A value that does not have the wanted type."""
+
+
+@for_types
+def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
+    """Make `from_json(text, schema, options)`: members that do not fit are null (PERMISSIVE)."""
+    read = _json_reader(result)
+    empty = {each.name: None for each in result.fields} if isinstance(result, t.Struct) else None
+
+    def apply(text: str, options: Any = None) -> Any:
+        found = _options(options)
+        known = {"mode", "timestampformat", "dateformat"}
+        if set(found) - known:
+            raise FailedValue(f"the options {sorted(set(found) - known)} of from_json() are not known in this process")
+        reader = read
+        if "timestampformat" in found or "dateformat" in found:
+            reader = _json_reader(result, found)
+        fails = found.get("mode", "").upper() == "FAILFAST"
+        if not text.strip(" \t\r\n"):
+            return None
+        try:
+            value = parsed(text)
+            if isinstance(result, t.Struct) and isinstance(value, list):
+                value = value[0] if len(value) == 1 else None if value else ()
+            if isinstance(result, t.ListOf) and isinstance(value, tuple) and isinstance(result.element.type, t.Struct):
+                value = [value]
+            if value is None:
+                return None if not isinstance(result, t.Struct) else None
+            return reader(value)
+        except (ValueError, RecursionError, _Malformed) as error:
+            if fails:
+                raise FailedValue(f"MALFORMED_RECORD_IN_PARSING: {text!r}") from error
+            return empty
+
+    return apply
+
+
+def _json_reader(kind: t.Type, options: dict[str, str] | None = None) -> Callable[[Any], Any]:
+    match kind:
+        case t.Struct():
+            return _struct_reader(kind, options)
+        case t.ListOf():
+            element = _json_reader(kind.element.type, options)
+
+            def of_list(value: Any) -> Any:
+                if not isinstance(value, list):
+                    raise _Malformed
+                return [None if each is None else element(each) for each in value]
+
+            return of_list
+        case t.MapOf():
+            item = _json_reader(kind.value.type, options)
+
+            def of_map(value: Any) -> Any:
+                if not isinstance(value, tuple):
+                    raise _Malformed
+                return list({k: None if v is None else item(v) for k, v in value}.items())
+
+            return of_map
+    return _leaf_reader(kind, options or {})
+
+
+def _struct_reader(kind: t.Struct, options: dict[str, str] | None) -> Callable[[Any], Any]:
+    readers = {each.name: _json_reader(each.type, options) for each in kind.fields}
+
+    def of_struct(value: Any) -> Any:
+        if not isinstance(value, tuple):
+            raise _Malformed
+        found: dict[str, Any] = dict.fromkeys(readers)
+        for name, item in value:
+            if name in readers and item is not None:
+                try:
+                    found[name] = readers[name](item)
+                except _Malformed:
+                    found[name] = None
+        return found
+
+    return of_struct
+
+
+def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
+    def apply(value: Any) -> Any:
+        is_number = isinstance(value, _Number)
+        is_text = isinstance(value, str) and not is_number
+        found: Any = None
+        match kind:
+            case t.STRING:
+                return str(value) if is_text or is_number else written(value)
+            case t.BOOLEAN:
+                found = value if isinstance(value, bool) else None
+            case t.BYTE | t.SHORT | t.INT | t.LONG if is_number:
+                found = text_values.whole_of(value, 8 << t.INTEGRAL.index(kind))
+            case t.FLOAT | t.DOUBLE:
+                if is_number or (is_text and value in ("NaN", "Infinity", "+Infinity", "-Infinity", "INF", "-INF", "+INF")):
+                    found = float(str(value).replace("INF", "Infinity"))
+            case t.Decimal():
+                if is_number or is_text:
+                    found = text_values.decimal_of(str(value).replace(",", ""), kind.precision, kind.scale)
+            case t.DATE if is_text:
+                if "dateformat" in options:
+                    from lakescan.expressions.scalar.python.times import try_parsed
+
+                    micros = try_parsed(value, options["dateformat"])
+                    found = None if micros is None else micros // 86_400_000_000
+                else:
+                    found = text_values.date_of(value)
+            case t.Timestamp():
+                if is_text and "timestampformat" in options:
+                    from lakescan.expressions.scalar.python.times import try_parsed
+
+                    found = try_parsed(value, options["timestampformat"])
+                elif is_text:
+                    found = casts.timestamp(value) if kind.zoned else casts.timestamp_ntz(value)
+                elif is_number and kind.zoned and re.fullmatch(r"-?\d+", value):
+                    found = int(value) * 1_000_000
+            case t.BINARY if is_text:
+                found = base64.b64decode(value)
+        if found is None:
+            raise _Malformed
+        return found
+
+    return apply
+
+
+def schema_of_json(text: str) -> str:
+    """Return the type of a JSON text, as SQL writes it."""
+    try:
+        return _type_of(parsed(text))
+    except ValueError as error:
+        raise FailedValue(f"schema_of_json() of {text!r}, which is no JSON") from error
+
+
+def _type_of(value: Any) -> str:
+    return _sql(_inferred(value))
+
+
+def _inferred(value: Any) -> Any:
+    if isinstance(value, _Number):
+        if re.fullmatch(r"-?\d+", value):
+            return "BIGINT" if -(2**63) <= int(value) < 2**63 else f"DECIMAL({len(value.lstrip('-'))},0)"
+        return "DOUBLE"
+    if isinstance(value, bool):
+        return "BOOLEAN"
+    if isinstance(value, str):
+        return "STRING"
+    if isinstance(value, tuple):
+        return {key: _inferred(item) for key, item in sorted(value)}
+    if isinstance(value, list):
+        merged: Any = None
+        for each in value:
+            merged = _merged(merged, _inferred(each))
+        return [merged]
+    return None
+
+
+def _merged(left: Any, right: Any) -> Any:
+    if left is None or right is None or left == right:
+        return left if right is None else right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return {key: _merged(left.get(key), right.get(key)) for key in sorted({*left, *right})}
+    if isinstance(left, list) and isinstance(right, list):
+        return [_merged(left[0], right[0])]
+    return "DOUBLE" if {left, right} == {"BIGINT", "DOUBLE"} else "STRING"
+
+
+def _sql(kind: Any) -> str:
+    if isinstance(kind, dict):
+        return f"STRUCT<{', '.join(f'{_name(key)}: {_sql(item)}' for key, item in kind.items())}>"
+    if isinstance(kind, list):
+        return f"ARRAY<{_sql(kind[0])}>"
+    return kind or "STRING"
+
+
+def _name(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) else f"`{text}`"
+
+

@@ -1,0 +1,528 @@
+"""Functions of texts and bytes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import urllib.parse
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.java_numbers import double_text, float_text
+from lakescan.expressions.scalar.intervals import Interval
+from lakescan.expressions.scalar.python import casts
+from lakescan.expressions.scalar.udf import FailedValue, for_types
+
+upper, lower = str.upper, str.lower
+
+
+def initcap(text: str) -> str:
+    """Return the text in lower case, with a capital at the beginning of each word; spaces divide words."""
+    words = text.lower().split(" ")
+    return " ".join(_title(word[0]) + word[1:] if word else "" for word in words)
+
+
+def _title(letter: str) -> str:
+    titled = letter.title()
+    return titled if len(titled) == 1 else titled[0] + titled[1:].lower()
+
+
+def ascii_(text: str) -> int:
+    """Return the code point of the first character, 0 of none."""
+    return ord(text[0]) if text else 0
+
+
+def chr_(number: int) -> str:
+    """Return the character of a number of 8 bits; none of a negative number."""
+    return "" if number < 0 else chr(number & 0xFF)
+
+
+def bit_length(value: bytes) -> int:
+    """Return the number of bits."""
+    return 8 * len(value)
+
+
+def hex_text(value: bytes) -> str:
+    """Return bytes as hexadecimal digits."""
+    return value.hex().upper()
+
+
+def hex_number(value: int) -> str:
+    """Return a long as hexadecimal digits."""
+    return f"{value & 0xFFFFFFFFFFFFFFFF:X}"
+
+
+def unhex(text: str) -> bytes | None:
+    """Return the bytes of hexadecimal digits; None for other texts."""
+    try:
+        return bytes.fromhex("0" * (len(text) % 2) + text) if re.fullmatch("[0-9a-fA-F]*", text) else None
+    except ValueError:
+        return None
+
+
+def bin_(value: int) -> str:
+    """Return a long as binary digits."""
+    return f"{value & 0xFFFFFFFFFFFFFFFF:b}"
+
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def conv(text: str, source: int, target: int) -> str | None:
+    """Return a number in another base, as an unsigned one of 64 bits if the base is positive."""
+    if not (2 <= source <= 36 and 2 <= abs(target) <= 36):
+        return None
+    text = text.strip(" ")
+    if not text:
+        return None
+    negative = text[0] == "-"
+    number = 0
+    for each in text[negative:]:
+        digit = _DIGITS.find(each.upper()) if each.isascii() else -1
+        if not 0 <= digit < source:
+            break
+        number = number * source + digit
+    if number >= 2**64:
+        raise FailedValue("ARITHMETIC_OVERFLOW: conv() of a number of more than 64 bits")
+    if negative and target > 0:
+        number = -number & (2**64 - 1)
+    is_negative = False
+    if target < 0:
+        signed = number - 2**64 if number >= 2**63 else number
+        signed = -signed if negative else signed
+        is_negative, number = signed < 0, abs(signed)
+    digits = ""
+    while number:
+        number, digit = divmod(number, abs(target))
+        digits = _DIGITS[digit] + digits
+    return ("-" if is_negative else "") + (digits or "0")
+
+
+def find_in_set(text: str, listed: str) -> int:
+    """Return the place of a text in a list with commas, from 1; 0 if it is not in it."""
+    if "," in text:
+        return 0
+    parts = listed.split(",")
+    return parts.index(text) + 1 if text in parts else 0
+
+
+def levenshtein(left: str, right: str, most: int | None = None) -> int:
+    """Return the edit distance of two texts; -1 if it is above `most`."""
+    row = list(range(len(right) + 1))
+    for n, one in enumerate(left, 1):
+        before, row[0] = row[0], n
+        for m, other in enumerate(right, 1):
+            before, row[m] = row[m], min(row[m] + 1, row[m - 1] + 1, before + (one != other))
+    return -1 if most is not None and row[-1] > most else row[-1]
+
+
+def soundex(text: str) -> str:
+    """Return the Soundex code of a text of ASCII letters; other texts stay as they are."""
+    codes = "0123012*02245501262301*202"  # of A to Z; * of H and W
+    if not text or not ("A" <= text[0].upper() <= "Z") or not text[0].isascii():
+        return text
+    result, last = text[0].upper(), codes[ord(text[0].upper()) - 65]
+    for each in text[1:]:
+        letter = each.upper()
+        if not ("A" <= letter <= "Z" and len(letter) == 1):
+            last = "0"
+            continue
+        code = codes[ord(letter) - 65]
+        if code == "*":
+            continue
+        if code != "0" and code != last:
+            result += code
+            if len(result) == 4:
+                break
+        last = code
+    return result.ljust(4, "0")
+
+
+def overlay(text: str, new: str, start: int, size: int) -> str:
+    """Return the text with a part of it replaced: `size` characters from `start` on, those of `new` if negative."""
+    count = len(new) if size < 0 else size
+    return _part(text, 1, start - 1) + new + _part(text, start + count, 2**31 - 1)
+
+
+def overlay_bytes(value: bytes, new: bytes, start: int, size: int) -> bytes:
+    """Return the bytes with a part of them replaced."""
+    count = len(new) if size < 0 else size
+    return value[: max(start - 1, 0)] + new + value[max(start + count - 1, 0) :]
+
+
+def _part(text: str, start: int, size: int) -> str:
+    begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    return text[max(begin, 0) : max(begin + size, 0)]
+
+
+def substring_bytes(value: bytes, start: int, size: int) -> bytes:
+    """Return a part of bytes, from 1, or from the end."""
+    begin = start - 1 if start > 0 else len(value) + start if start < 0 else 0
+    return value[max(begin, 0) : max(begin + size, 0)]
+
+
+def substring_index(text: str, separator: str, count: int) -> str:
+    """Return what is before the `count`th separator, or behind the one counted from the end."""
+    if not count or not separator:
+        return ""
+    at = -1
+    if count > 0:
+        for _ in range(count):
+            at = text.find(separator, at + 1)
+            if at < 0:
+                return text
+        return text[:at]
+    at = len(text) - len(separator) + 1
+    for _ in range(-count):
+        at = text.rfind(separator, 0, max(at - 1 + len(separator), 0)) if at > 0 else -1
+        if at < 0:
+            return text
+    return text[at + len(separator) :]
+
+
+def split_part(text: str, separator: str, number: int) -> str:
+    """Return the part between separators, counted from 1 or from the end; an empty text if there is none."""
+    if not number:
+        raise FailedValue("INVALID_INDEX_OF_ZERO: split_part() takes a number other than 0")
+    parts = text.split(separator) if separator else [text]
+    place = number - 1 if number > 0 else len(parts) + number
+    return parts[place] if 0 <= place < len(parts) else ""
+
+
+def translate(text: str, letters: str, others: str) -> str:
+    """Return the text with letters exchanged; those without another one are left out."""
+    known: dict[int, str | None] = {}
+    for n, each in enumerate(letters):
+        known.setdefault(ord(each), others[n] if n < len(others) else None)
+    return text.translate(known)
+
+
+def trim(text: str, letters: str, side: str) -> str:
+    """Return the text without these letters at its ends, or at one of them."""
+    if not letters:
+        return text
+    return text.lstrip(letters) if side == "l" else text.rstrip(letters) if side == "r" else text.strip(letters)
+
+
+def locate(part: str, text: str, start: int) -> int:
+    """Return where a part is from a place on, from 1; 0 if nowhere."""
+    return 0 if start < 1 or start - 1 > len(text) else text.find(part, start - 1) + 1
+
+
+def pad(value: bytes, size: int, pad: bytes, left: bool) -> bytes:
+    """Return bytes cut to a length, or filled up to it."""
+    size = max(size, 0)
+    if len(value) >= size or not pad:
+        return value[:size]
+    filling = (pad * (size // len(pad) + 1))[: size - len(value)]
+    return filling + value if left else value + filling
+
+
+def luhn_check(text: str) -> bool:
+    """Return whether digits satisfy the Luhn algorithm."""
+    if not re.fullmatch("[0-9]+", text):
+        return False
+    total = 0
+    for n, each in enumerate(reversed(text)):
+        digit = int(each) * (1 + n % 2)
+        total += digit - 9 * (digit > 9)
+    return total % 10 == 0
+
+
+def mask(text: str | None, upper: str | None, lower: str | None, digit: str | None, other: str | None) -> str | None:
+    """Return the text with letters, digits and others replaced; None leaves them."""
+    if text is None:
+        return None
+    found = []
+    for each in text:
+        kind = unicodedata.category(each)
+        new = upper if kind == "Lu" else lower if kind == "Ll" else digit if kind == "Nd" else other
+        found.append(each if new is None else new)
+    return "".join(found)
+
+
+def quote(text: str) -> str:
+    """Return the text in single quotes, with a backslash before those in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def str_to_map(text: str, pairs: str, key: str) -> list[tuple[str, str | None]]:
+    """Return the keys and values of a text; both separators are regular expressions."""
+    from lakescan.expressions.scalar.python.patterns import split
+
+    found: dict[str, str | None] = {}
+    for each in split(text, pairs, -1):
+        parts = split(each, key, 2)
+        if parts[0] in found:
+            raise FailedValue(f"DUPLICATED_MAP_KEY: the key {parts[0]!r} is there twice")
+        found[parts[0]] = parts[1] if len(parts) > 1 else None
+    return list(found.items())
+
+
+def url_encode(text: str) -> str:
+    """Return the text as a form encodes it."""
+    return urllib.parse.quote_plus(text, safe="*-._").replace("~", "%7E")
+
+
+def url_decode(text: str) -> str:
+    """Return the text that a form has encoded."""
+    if re.search("%(?![0-9a-fA-F]{2})", text):
+        raise FailedValue(f"CANNOT_DECODE_URL: {text!r} is not encoded as a URL")
+    return urllib.parse.unquote_plus(text)
+
+
+def try_url_decode(text: str) -> str | None:
+    """Return the text that a form has encoded; None for another one."""
+    return None if re.search("%(?![0-9a-fA-F]{2})", text) else urllib.parse.unquote_plus(text)
+
+
+_URL = re.compile(r"(([^:/?#]+):)?(//([^/?#]*))?([^?#]*)(\?([^#]*))?(#(.*))?")
+_NO_URL = re.compile(r"[\s<>\"{}|\\^`]|%(?![0-9a-fA-F]{2})")
+
+
+def parse_url(url: str, part: str, key: str | None = None) -> str | None:
+    """Return a part of a URL, or the value of a key of its query; raises `FailedValue` for no URL."""
+    if _NO_URL.search(url):
+        raise FailedValue(f"INVALID_URL: {url!r} is no URL. try_parse_url returns null for it")
+    return try_parse_url(url, part, key)
+
+
+def try_parse_url(url: str, part: str, key: str | None = None) -> str | None:
+    """Return a part of a URL, or the value of a key of its query; None for no URL."""
+    found = _URL.fullmatch(url)
+    if found is None or _NO_URL.search(url):
+        return None
+    scheme, authority, path, query, fragment = (found[n] for n in (2, 4, 5, 7, 9))
+    user, at, host = (authority or "").rpartition("@")
+    if key is not None:
+        values = re.search(rf"(?:^|&){re.escape(key)}=([^&]*)", query or "") if part == "QUERY" else None
+        return values[1] if values else None
+    match part:
+        case "HOST":
+            return re.sub(r":\d*$", "", host) or None
+        case "PATH":
+            return path
+        case "QUERY":
+            return query
+        case "REF":
+            return fragment
+        case "PROTOCOL":
+            return scheme
+        case "FILE":
+            return path + (f"?{query}" if query is not None else "")
+        case "AUTHORITY":
+            return authority
+        case "USERINFO":
+            return user if at else None
+    return None
+
+
+_CHARSETS = {"us-ascii", "iso-8859-1", "utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32"}
+
+
+def _charset(name: str) -> str:
+    if name.lower() not in _CHARSETS:
+        raise FailedValue(f"INVALID_PARAMETER_VALUE.CHARSET: {name!r} is none of {', '.join(sorted(_CHARSETS))}")
+    return name.lower()
+
+
+def encode(text: str, charset: str) -> bytes:
+    """Return the text in a charset; characters that it lacks fail."""
+    name = _charset(charset)
+    try:
+        return b"\xfe\xff" + text.encode("utf-16-be") if name == "utf-16" else text.encode(
+            "utf-32-be" if name == "utf-32" else name
+        )
+    except UnicodeEncodeError as error:
+        raise FailedValue(f"MALFORMED_CHARACTER_CODING: {text!r} has characters that {charset} lacks") from error
+
+
+def decode(value: bytes, charset: str) -> str:
+    """Return the text of bytes in a charset; bytes that are none of it fail."""
+    name = _charset(charset)
+    try:
+        if name == "utf-16" and value[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+            name = "utf-16-be"
+        return value.decode("utf-32-be" if name == "utf-32" else name)
+    except UnicodeDecodeError as error:
+        raise FailedValue(f"MALFORMED_CHARACTER_CODING: these bytes are not in {charset}") from error
+
+
+def format_number(value: Any, places: int) -> str | None:
+    """Return a number with commas and so many decimal places, rounded half even."""
+    if places < 0:
+        return None
+    if isinstance(value, float):
+        if value != value:
+            return "NaN"
+        if value in (float("inf"), float("-inf")):
+            return "∞" if value > 0 else "-∞"
+        value = Decimal(repr(value))
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
+    text = f"{abs(rounded):,.{places}f}"
+    return f"-{text}" if rounded < 0 else text
+
+
+def is_valid_utf8(value: bytes) -> bool:
+    """Return whether bytes are a text in UTF-8."""
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_CONVERSION = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
+
+
+def format_string(form: str | None, *args: Any) -> str | None:
+    """Return values in a form, as Java's `String.format` writes them."""
+    if form is None:
+        return None
+    place = 0
+
+    def one(found: re.Match[str]) -> str:
+        nonlocal place
+        number, flags, width, precision, kind = found.groups()
+        if kind == "%":
+            return "%"
+        if kind == "n":
+            return "\n"
+        if number is not None:
+            at = int(number) - 1
+        else:
+            at, place = place, place + 1
+        if at >= len(args):
+            raise FailedValue(f"the format {form!r} has more parts than there are values")
+        text = _formatted(args[at], flags, width, precision, kind, form)
+        if width is not None and len(text) < int(width):
+            text = text.ljust(int(width)) if "-" in flags else text.rjust(int(width))
+        return text
+
+    return _CONVERSION.sub(one, form)
+
+
+def _formatted(value: Any, flags: str, width: str | None, precision: str | None, kind: str, form: str) -> str:
+    if kind in "sS":
+        if isinstance(value, bool):
+            text = str(value).lower()
+        else:
+            text = "null" if value is None else double_text(value) if isinstance(value, float) else str(value)
+        text = text if precision is None else text[: int(precision)]
+        return text.upper() if kind == "S" else text
+    if value is None:
+        return "null"
+    if kind == "b":
+        return str(value if isinstance(value, bool) else True).lower()
+    if kind == "c":
+        return chr(value) if isinstance(value, int) else str(value)
+    if kind in "xXo" and isinstance(value, int):
+        text = f"{value & (2**64 - 1):{'x' if kind in 'xX' else 'o'}}" if value < 0 else f"{value:{kind.lower()}}"
+        text = f"0x{text}" if "#" in flags and kind in "xX" else text
+        text = text.upper() if kind == "X" else text
+        return text.rjust(int(width), "0") if "0" in flags and width else text
+    if kind == "d" and isinstance(value, int) and not isinstance(value, bool):
+        return _signed(f"{abs(value):,}" if "," in flags else str(abs(value)), value < 0, flags, width)
+    if kind in "feE" and isinstance(value, float | Decimal):
+        if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+            return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        places = 6 if precision is None else int(precision)
+        exact = Decimal(repr(value)) if isinstance(value, float) else value
+        if kind == "f":
+            rounded = exact.copy_abs().quantize(Decimal(1).scaleb(-places), "ROUND_HALF_UP")
+            return _signed(f"{rounded:,f}" if "," in flags else f"{rounded:f}", exact.is_signed(), flags, width)
+        text = f"{exact.copy_abs():.{places}e}"
+        mantissa, _, exponent = text.partition("e")
+        text = f"{mantissa}e{exponent[0]}{exponent[1:].rjust(2, '0')}"
+        return _signed(text.upper() if kind == "E" else text, exact.is_signed(), flags, width)
+    raise FailedValue(f"the format {form!r} does not fit the value {value!r}")
+
+
+def _signed(digits: str, negative: bool, flags: str, width: str | None) -> str:
+    if negative and "(" in flags:
+        return f"({digits})"
+    sign = "-" if negative else "+" if "+" in flags else " " if " " in flags else ""
+    if "0" in flags and width:
+        digits = digits.rjust(int(width) - len(sign), "0")
+    return sign + digits
+
+
+@for_types
+def nested_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[Any], str]:
+    """Make the cast of a list, map or struct to text: `[1, 2]`, `{a -> 1}`, `{1, a}`."""
+    return writer_of(kinds[0])
+
+
+def writer_of(kind: t.Type) -> Callable[[Any], str]:
+    """Return the function that writes values of a type as Spark's cast to text does."""
+    match kind:
+        case t.ListOf():
+            element = writer_of(kind.element.type)
+            return lambda value: f"[{', '.join('null' if each is None else element(each) for each in value)}]"
+        case t.MapOf():
+            key, item = writer_of(kind.key.type), writer_of(kind.value.type)
+
+            def of_map(value: list[tuple[Any, Any]]) -> str:
+                listed = (f"{key(k)} -> {'null' if v is None else item(v)}" for k, v in value)
+                return f"{{{', '.join(listed)}}}"
+
+            return of_map
+        case t.Struct():
+            members = [(each.name, writer_of(each.type)) for each in kind.fields]
+
+            def of_struct(value: dict[str, Any]) -> str:
+                listed = ("null" if value[name] is None else write(value[name]) for name, write in members)
+                return f"{{{', '.join(listed)}}}"
+
+            return of_struct
+        case t.Timestamp():
+            return casts.timestamp_as_text
+        case t.Decimal():
+            return casts.decimal_as_text
+        case t.DATE:
+            return casts.date_as_text
+        case t.BINARY:
+            return casts.binary_as_text
+        case t.DOUBLE:
+            return double_text
+        case t.FLOAT:
+            return float_text
+        case t.BOOLEAN:
+            return lambda value: "true" if value else "false"
+        case Interval():
+            return _interval_writer(kind)
+    return str
+
+
+@for_types
+def interval_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[int], str]:
+    """Make the cast of an interval to text."""
+    return writer_of(kinds[0])
+
+
+def _interval_writer(kind: Interval) -> Callable[[int], str]:
+    first, last = kind.first.upper(), kind.last.upper()
+    name = first if first == last else f"{first} TO {last}"
+
+    def of_months(value: int) -> str:
+        sign, rest = ("-", -value) if value < 0 else ("", value)
+        text = f"{rest // 12}" if last == "YEAR" else f"{rest}" if first == "MONTH" else f"{rest // 12}-{rest % 12}"
+        return f"INTERVAL '{sign}{text}' {name}"
+
+    def of_times(value: int) -> str:
+        sign, rest = ("-", -value) if value < 0 else ("", value)
+        seconds, fraction = divmod(rest, 1_000_000)
+        sizes = {"DAY": 86_400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+        units = list(sizes)[list(sizes).index(first) : list(sizes).index(last) + 1]
+        parts = []
+        for n, unit in enumerate(units):
+            number, seconds = divmod(seconds, sizes[unit])
+            parts.append(f"{number:02}" if n or unit != "DAY" else str(number))
+        text = f"{parts[0]} {':'.join(parts[1:])}" if first == "DAY" and len(parts) > 1 else ":".join(parts)
+        if last == "SECOND" and fraction:
+            text = f"{text}.{fraction:06}".rstrip("0")
+        return f"INTERVAL '{sign}{text}' {name}"
+
+    return of_months if kind.has_months else of_times
