@@ -24,6 +24,8 @@ def fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if pa.types.is_null(kind):
         return pa.nulls(len(values))
+    if kind == pa.month_day_nano_interval() and pa.types.is_integer(values.type):  # of months
+        return pa.array([None if each is None else (each, 0, 0) for each in values.to_pylist()], kind)
     if not _has_null(kind):
         return values.cast(kind)
     if values.offset:  # Arrow makes no lists of offsets that do not begin at the first value

@@ -1,7 +1,7 @@
 """Texts as values of other types, as Spark's casts read them: dates, timestamps, numbers and booleans.
 
-Each function returns None for a text that Spark does not read: `try_cast` is null then, and `CAST` fails. Dates are days
-since 1970 and timestamps microseconds since 1970, because Spark's years are not only those of Python (1 to 9999).
+Each function returns None for a text that Spark does not read: `try_cast` is null then, and `CAST` fails. Dates are
+days since 1970 and timestamps microseconds since 1970, because Spark has other years than Python (1 to 9999).
 """
 
 from __future__ import annotations
@@ -118,7 +118,11 @@ def timestamp_of(text: str, session: tzinfo | None = UTC, now: datetime | None =
             int(month or 1),
             int(day or 1),
         )
-    elif session is not None and (found := _TIME_OF_TODAY.fullmatch(rest)) is not None and (rest[0] != "T" or text[0] == "T"):
+    elif (
+        session is not None
+        and (found := _TIME_OF_TODAY.fullmatch(rest)) is not None
+        and (rest[0] != "T" or text[0] == "T")
+    ):
         date, clock = None, list(found.groups())
     else:
         return None

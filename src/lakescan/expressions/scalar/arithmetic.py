@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar import interval_values
+from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     Typed,
@@ -36,6 +38,50 @@ def arithmetic(op: str, left: Typed, right: Typed) -> Typed:
         return constant
     first, second = converted(left, kind), converted(right, kind)
     return Typed(f"CAST({first.sql} {op} {second.sql} AS {sql_type(kind)})", kind, True)
+
+
+def _numbers(left: Typed, right: Typed) -> tuple[Typed, Typed]:
+    """The operands as numbers: a text beside one is read as a BIGINT or a DOUBLE, as Spark does."""
+    if t.STRING in (left.type, right.type) and left.type != right.type:
+        kind = common_type(left, right, "arithmetic")
+        if kind in (*t.INTEGRAL, *t.FLOATING):
+            left, right = (converted(each, kind) if each.type == t.STRING else each for each in (left, right))
+    elif left.type == right.type == t.STRING:
+        left, right = converted(left, t.DOUBLE), converted(right, t.DOUBLE)
+    return left, right
+
+
+def added(left: Typed, right: Typed) -> Typed:
+    """Return `left + right`, of numbers, or of a time or an interval and an interval."""
+    return interval_values.added("+", left, right) or arithmetic("+", *_numbers(left, right))
+
+
+def subtracted(left: Typed, right: Typed) -> Typed:
+    """Return `left - right`, of numbers, times or intervals."""
+    return interval_values.added("-", left, right) or arithmetic("-", *_numbers(left, right))
+
+
+def multiplied(left: Typed, right: Typed) -> Typed:
+    """Return `left * right`, of numbers, or of an interval and a number."""
+    if isinstance(left.type, Interval):
+        return interval_values.multiplied(left, right)
+    if isinstance(right.type, Interval):
+        return interval_values.multiplied(right, left)
+    return arithmetic("*", *_numbers(left, right))
+
+
+def quotient(left: Typed, right: Typed) -> Typed:
+    """Return `left / right`, of numbers, or of an interval and a number."""
+    if isinstance(left.type, Interval):
+        return interval_values.multiplied(left, right, divides=True)
+    return divided(*_numbers(left, right))
+
+
+def bits_inverted(each: Typed) -> Typed:
+    """Return `~each`."""
+    if each.type not in t.INTEGRAL:
+        raise unsupported(f"the operator ~ of {each.type}")
+    return Typed(f"CAST(~{each.sql} AS {sql_type(each.type)})", each.type, each.raises)
 
 
 def _of_literals(op: str, left: Any, right: Any, kind: t.Type) -> Typed | None:
@@ -235,11 +281,15 @@ def negative(each: Typed) -> Typed:
         )
     if isinstance(each.literal, float | Decimal):
         return Typed(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, literal=-each.literal)
+    if isinstance(each.type, Interval):
+        return interval_values.negated(each)
     return _same_type("-", each, "the operator -")
 
 
 def absolute(each: Typed) -> Typed:
     """Return `abs(each)`."""
+    if isinstance(each.type, Interval):
+        return interval_values.absolute(each)
     return _same_type("abs", each, "the function abs()")
 
 

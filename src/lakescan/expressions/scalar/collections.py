@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar.casts import implicit
+from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.typed import Typed, common_type, converted, quoted, unsupported
+from lakescan.expressions.scalar.udf import python
 
-_PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY)
+_PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY, t.UNKNOWN)
 
 
 def check_inside(kind: t.Type) -> None:
-    """Raise `UnsupportedFeature` for a collection with values that are not read here: the engines may differ on them.
-
-    Times are among these: their years are checked in columns only.
-    """
+    """Raise `UnsupportedFeature` for a collection with values that are not read here."""
     inner = [each.type for each in t.children(kind)]
-    if not inner and not (kind in _PLAIN or (isinstance(kind, t.Decimal) and kind.scale >= 0)):
+    is_time = kind == t.DATE or (isinstance(kind, t.Timestamp) and kind.unit == "us") or isinstance(kind, Interval)
+    if not inner and not (kind in _PLAIN or is_time or (isinstance(kind, t.Decimal) and kind.scale >= 0)):
         raise unsupported(f"a value of type {kind} inside a list, map or struct")
     for each in inner:
         check_inside(each)
@@ -56,9 +57,7 @@ def element_or_null(of: Typed, at: Typed) -> Typed:
 
 
 def _place(at: Typed) -> str:
-    if at.type not in t.INTEGRAL:
-        raise unsupported(f"a place of type {at.type} in a list")
-    return f"CAST({at.sql} AS BIGINT)"
+    return f"CAST({implicit(at, t.LONG, 'a place in a list').sql} AS BIGINT)"
 
 
 def _if_there(is_there: str, sql: str, of: Typed, at: Typed, kind: t.Type) -> Typed:
@@ -70,8 +69,10 @@ def _if_there(is_there: str, sql: str, of: Typed, at: Typed, kind: t.Type) -> Ty
 
 def _value(of: Typed, key: Typed, kind: t.MapOf) -> Typed:
     wanted = kind.key.type
-    if wanted not in (*t.INTEGRAL, t.STRING) or common_type(key, Typed("", wanted), "a key") != wanted:
+    if common_type(key, Typed("", wanted), "a key") != wanted:
         raise unsupported(f"a key of type {key.type} in {kind}")
+    if wanted not in (*t.INTEGRAL, t.STRING):
+        return python("arrays.map_value", [of, converted(key, wanted)], kind.value.type)
     found = f"list_extract(map_extract({of.sql}, {converted(key, wanted).sql}), 1)"
     return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {found} END", kind.value.type, of.raises or key.raises)
 

@@ -27,6 +27,23 @@ def comparison(op: str, left: Typed, right: Typed, *, has_constant: bool = False
     return Typed(f"({first.sql} {op} {second.sql})", t.BOOLEAN, first.raises or second.raises)
 
 
+def rows_compared(op: str, pairs: Sequence[tuple[Typed, Typed]]) -> Typed:
+    """Return a comparison of rows: structs in Spark, which are never null, and in which null equals null."""
+    sides = [aligned(*padded(one, other), f"the operator {op}") for one, other in pairs]
+    same = [f"({one.sql} IS NOT DISTINCT FROM {other.sql})" for one, other in sides]
+    raises = any(one.raises or other.raises for one, other in sides)
+    if op in ("=", "IS NOT DISTINCT FROM"):
+        return Typed(f"({' AND '.join(same)})", t.BOOLEAN, raises)
+    if op in ("<>", "IS DISTINCT FROM"):
+        return Typed(f"(NOT ({' AND '.join(same)}))", t.BOOLEAN, raises)
+    strict, result = op[0], "FALSE" if op in ("<", ">") else "TRUE"
+    for equal, (one, other) in zip(reversed(same), reversed(sides), strict=True):
+        first, second = (one, other) if strict == "<" else (other, one)
+        less = f"({first.sql} < {second.sql} OR (({first.sql}) IS NULL AND ({second.sql}) IS NOT NULL)) IS TRUE"
+        result = f"(CASE WHEN {equal} THEN {result} ELSE {less} END)"
+    return Typed(result, t.BOOLEAN, raises)
+
+
 def _boolean(each: Typed, what: str) -> Typed:
     if each.type not in (t.BOOLEAN, t.UNKNOWN):
         raise unsupported(f"{what} of {each.type}")

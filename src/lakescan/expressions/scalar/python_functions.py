@@ -8,8 +8,8 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.scalar import lists
-from lakescan.expressions.scalar.casts import implicit
+from lakescan.expressions.scalar import arithmetic, lists
+from lakescan.expressions.scalar.casts import implicit, tried
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.conditions import unified
 from lakescan.expressions.scalar.intervals import DAY_TIME, Interval
@@ -134,7 +134,9 @@ def _repeat(value: Typed, count: Typed) -> Typed:
 def _sorted(of: Typed, ascending: Typed | None = None) -> Typed:
     if not isinstance(of.type, t.ListOf):
         raise unsupported(f"the function sort_array() of {of.type}")
-    order = literal(True, t.BOOLEAN) if ascending is None else implicit(ascending, t.BOOLEAN, "the order of sort_array()")
+    order = (
+        literal(True, t.BOOLEAN) if ascending is None else implicit(ascending, t.BOOLEAN, "the order of sort_array()")
+    )
     return python("arrays.sort_array", [of, order], of.type)
 
 
@@ -235,7 +237,9 @@ def _map_contains_key(of: Typed, key: Typed) -> Typed:
 def _try_element_at(of: Typed, at: Typed) -> Typed:
     if isinstance(of.type, t.MapOf):
         kind = of.type.key.type
-        return python("arrays.map_value", [of, converted(at, common_type(Typed("", kind), at, "a key"))], of.type.value.type)
+        return python(
+            "arrays.map_value", [of, converted(at, common_type(Typed("", kind), at, "a key"))], of.type.value.type
+        )
     if not isinstance(of.type, t.ListOf):
         raise unsupported(f"the function try_element_at() of {of.type}")
     place = implicit(at, _INT, "the function try_element_at()")
@@ -325,7 +329,9 @@ def to_json(each: Typed, options: Typed | None = None) -> Typed:
     """Return `to_json(each, options)`."""
     if not t.children(each.type):
         raise unsupported(f"the function to_json() of {each.type}")
-    return python("json_texts.to_json", [each, *([] if options is None else [options])], _STRING, raises=options is not None)
+    return python(
+        "json_texts.to_json", [each, *([] if options is None else [options])], _STRING, raises=options is not None
+    )
 
 
 def from_json(each: Typed, schema: Typed, options: Typed | None = None) -> Typed:
@@ -336,7 +342,9 @@ def from_json(each: Typed, schema: Typed, options: Typed | None = None) -> Typed
         raise unsupported("the function from_json() with a schema that is no constant")
     kind = type_of_text(schema.literal)
     text = implicit(each, _STRING, "the function from_json()")
-    return python("json_texts.from_json", [text, *([] if options is None else [options])], kind, raises=options is not None)
+    return python(
+        "json_texts.from_json", [text, *([] if options is None else [options])], kind, raises=options is not None
+    )
 
 
 def _to_number(tries: bool) -> Callable[[Typed, Typed], Typed]:
@@ -424,7 +432,7 @@ def type_name(kind: t.Type) -> str:
             return f"struct<{','.join(f'{each.name}:{type_name(each.type)}' for each in kind.fields)}>"
         case t.Timestamp():
             return "timestamp" if kind.zoned else "timestamp_ntz"
-    names = {t.BYTE: "tinyint", t.SHORT: "smallint", t.LONG: "bigint", t.UNKNOWN: "void"}
+    names: dict[t.Type, str] = {t.BYTE: "tinyint", t.SHORT: "smallint", t.LONG: "bigint", t.UNKNOWN: "void"}
     return names.get(kind, str(kind))
 
 
@@ -433,7 +441,9 @@ def _elt(number: Typed, *values: Typed) -> Typed:
     texts = [implicit(each, _STRING, "the function elt()") for each in values]
     cases = " ".join(f"WHEN {n} THEN {each.sql}" for n, each in enumerate(texts, 1))
     failed = "CAST(error('INVALID_ARRAY_INDEX: elt() has no value at this place') AS VARCHAR)"
-    return Typed(f"CASE {place.sql} {cases} ELSE CASE WHEN ({place.sql}) IS NULL THEN NULL ELSE {failed} END END", _STRING, True)
+    return Typed(
+        f"CASE {place.sql} {cases} ELSE CASE WHEN ({place.sql}) IS NULL THEN NULL ELSE {failed} END END", _STRING, True
+    )
 
 
 def _next_day(each: Typed, name: Typed) -> Typed:
@@ -450,7 +460,9 @@ def date_format(each: Typed, pattern: Typed) -> Typed:
 def _months_between(end: Typed, start: Typed, rounds: Typed | None = None) -> Typed:
     name = "the function months_between()"
     order = literal(True, t.BOOLEAN) if rounds is None else implicit(rounds, t.BOOLEAN, name)
-    return python("times.months_between", [implicit(end, _INSTANT, name), implicit(start, _INSTANT, name), order], _DOUBLE)
+    return python(
+        "times.months_between", [implicit(end, _INSTANT, name), implicit(start, _INSTANT, name), order], _DOUBLE
+    )
 
 
 def _convert_timezone(*args: Typed) -> Typed:
@@ -485,7 +497,10 @@ def _nanvl(left: Typed, right: Typed) -> Typed:
 
 def _decode(*args: Typed) -> Typed:
     if len(args) == 2:
-        given = [implicit(args[0], _BINARY, "the function decode()"), implicit(args[1], _STRING, "the function decode()")]
+        given = [
+            implicit(args[0], _BINARY, "the function decode()"),
+            implicit(args[1], _STRING, "the function decode()"),
+        ]
         return python("texts.decode", given, _STRING, raises=True)
     from lakescan.expressions.scalar.conditions import choice, comparison
 
@@ -505,7 +520,238 @@ def _to_binary(name: str) -> Callable[..., Typed]:
     return apply
 
 
+def _in_pattern(name: str, kind: t.Type, tries: bool = False) -> Callable[[Typed, Typed], Typed]:
+    """A text in a pattern as a time; `tries` returns null for another text."""
+
+    def apply(text: Typed, pattern: Typed | None = None) -> Typed:
+        what = f"the function {name}()"
+        if pattern is None or text.type != _STRING:
+            return tried(text, kind) if tries else implicit(text, kind, what)
+        given = [text, implicit(pattern, _STRING, what)]
+        found = python("times.try_parsed" if tries else "times.to_timestamp", given, _WALL, raises=True)
+        if kind == t.DATE:
+            return Typed(f"CAST({found.sql} AS DATE)", kind, True)
+        return replace(found, type=kind)
+
+    return apply
+
+
+def _seconds_in_pattern(text: Typed, pattern: Typed | None = None) -> Typed:
+    what = "the function unix_timestamp()"
+    form = literal("yyyy-MM-dd HH:mm:ss", _STRING) if pattern is None else implicit(pattern, _STRING, what)
+    return python("times.to_seconds", [implicit(text, _STRING, what), form], _LONG, raises=True)
+
+
+def _from_unixtime(each: Typed, pattern: Typed | None = None) -> Typed:
+    seconds = implicit(each, _LONG, "the function from_unixtime()")
+    form = literal("yyyy-MM-dd HH:mm:ss", _STRING) if pattern is None else pattern
+    instant = Typed(f"make_timestamp({seconds.sql} * 1000000)", _INSTANT, True)
+    return date_format(instant, form)
+
+
+def _round(each: Typed, places: Typed | None = None) -> Typed:
+    if each.type == _STRING:
+        each = implicit(each, _DOUBLE, "the function round()")
+    if each.type not in t.FLOATING:
+        raise unsupported(f"the function round() of {each.type}")
+    at = literal(0, _INT) if places is None else implicit(places, _INT, "the function round()")
+    return python("numbers.round_double", [replace(each, literal=None), at], each.type)
+
+
+def _split(text: Typed, pattern: Typed, limit: Typed | None = None) -> Typed:
+    what = "the function split()"
+    count = literal(-1, _INT) if limit is None else implicit(limit, _INT, what)
+    given = [implicit(text, _STRING, what), implicit(pattern, _STRING, what), count]
+    return python("patterns.split", given, list_of(_STRING), raises=True)
+
+
+def _substring(each: Typed, start: Typed, size: Typed | None = None) -> Typed:
+    if each.type != _BINARY:
+        raise unsupported(f"the function substring() of {each.type}")
+    places = [start, literal(2**31 - 1, _INT) if size is None else size]
+    given = [each, *(implicit(one, _INT, "the function substring()") for one in places)]
+    return python("texts.substring_bytes", given, _BINARY)
+
+
+def _padded_bytes(name: str) -> Callable[..., Typed]:
+    def apply(each: Typed, size: Typed, pad: Typed | None = None) -> Typed:
+        if each.type != _BINARY or (pad is not None and pad.type != _BINARY):
+            raise unsupported(f"the function {name}() of {each.type}")
+        filling = Typed("unhex('00')", _BINARY) if pad is None else pad
+        count = implicit(size, _INT, f"the function {name}()")
+        return python("texts.pad", [each, count, filling, literal(name == "lpad", t.BOOLEAN)], _BINARY)
+
+    return apply
+
+
+def _locate(part: Typed, text: Typed, start: Typed | None = None) -> Typed:
+    what = "the function locate()"
+    place = literal(1, _INT) if start is None else implicit(start, _INT, what)
+    return python("texts.locate", [implicit(part, _STRING, what), implicit(text, _STRING, what), place], _INT)
+
+
+def _concat_ws(separator: Typed, *args: Typed) -> Typed:
+    parts = []
+    for each in args:
+        if isinstance(each.type, t.ListOf):
+            parts.append(f"coalesce({converted(each, list_of(_STRING)).sql}, [])")
+        else:
+            parts.append(f"[{implicit(each, _STRING, 'the function concat_ws()').sql}]")
+    together = Typed(f"flatten([{', '.join(parts)}])" if parts else "CAST([] AS VARCHAR[])", list_of(_STRING))
+    return python("arrays.join", [together, implicit(separator, _STRING, "the function concat_ws()")], _STRING)
+
+
+def _trimmed(side: str) -> Callable[..., Typed]:
+    def apply(each: Typed, letters: Typed | None = None) -> Typed:
+        given = [implicit(each, _STRING, "the function btrim()")]
+        given.append(literal(" ", _STRING) if letters is None else implicit(letters, _STRING, "the function btrim()"))
+        return python("texts.trim", [*given, literal(side, _STRING)], _STRING)
+
+    return apply
+
+
+def _ceiling(function: str) -> Callable[[Typed, Typed], Typed]:
+    def apply(each: Typed, places: Typed) -> Typed:
+        count = places.literal
+        number = each
+        if each.type in t.FLOATING:
+            number = implicit(each, t.Decimal(30, 15) if each.type == _DOUBLE else t.Decimal(14, 7), function)
+        kind = (
+            t.Decimal({t.BYTE: 3, t.SHORT: 5, _INT: 10, _LONG: 20}[each.type], 0)
+            if each.type in t.INTEGRAL
+            else number.type
+        )
+        if not isinstance(count, int) or not isinstance(kind, t.Decimal):
+            raise unsupported(f"the function {function}() of {each.type} with places that are no constant")
+        digits = kind.precision - kind.scale
+        scale = max(min(kind.scale, count), 0)
+        whole = max(digits + 1, 1 - count) if count < 0 else digits + 1
+        result = t.Decimal(min(whole + scale, 38), scale)
+        return python(f"numbers.{function}_to", [replace(number, literal=None), literal(count, _INT)], result)
+
+    return apply
+
+
+def _unless_failing(operator: Callable[[Typed, Typed], Typed]) -> Callable[[Typed, Typed], Typed]:
+    """`try_add` and others: null where the operator fails, by an overflow."""
+
+    def apply(left: Typed, right: Typed) -> Typed:
+        found = operator(left, right)
+        sql = f"TRY({found.sql})"
+        return Typed(sql, found.type, left.raises or right.raises)
+
+    return apply
+
+
+def _date_part(unit: Typed, each: Typed) -> Typed:
+    if not unit.is_text_literal:
+        raise unsupported("the function date_part() with a unit that is no constant")
+    from lakescan.expressions.scalar.time_functions import part_of
+
+    return part_of(unit.literal, each)
+
+
+def _days_name(names: Sequence[str], field: str) -> Callable[[Typed], Typed]:
+    def apply(each: Typed) -> Typed:
+        value = implicit(each, t.DATE, "a name of a day or month")
+        listed = ", ".join(f"'{name}'" for name in names)
+        return Typed(f"list_extract([{listed}], CAST({field.format(x=value.sql)} AS BIGINT))", _STRING, value.raises)
+
+    return apply
+
+
+def _null_if_zero(each: Typed) -> Typed:
+    return Typed(f"nullif({each.sql}, 0)", each.type, each.raises)
+
+
+def _zero_if_null(each: Typed) -> Typed:
+    kind = common_type(replace(each, literal=None), literal(0, _INT), "the function zeroifnull()")
+    value = converted(each, kind)
+    return Typed(f"coalesce({value.sql}, {converted(literal(0, _INT), kind).sql})", kind, value.raises)
+
+
+def _space(count: Typed) -> Typed:
+    number = implicit(count, _INT, "the function space()")
+    return Typed(f"repeat(' ', greatest({number.sql}, 0))", _STRING, number.raises)
+
+
+def _raised(message: Typed) -> Typed:
+    text = implicit(message, _STRING, "the function raise_error()")
+    return Typed(
+        f"CASE WHEN error('USER_RAISED_EXCEPTION: ' || coalesce({text.sql}, 'null')) IS NULL THEN NULL END",
+        t.UNKNOWN,
+        True,
+    )
+
+
 PYTHON_FUNCTIONS: Mapping[str, Function] = {
+    "btrim": Function(_trimmed(""), 1, 2),
+    "ltrim": Function(_trimmed("l"), 1, 2),
+    "rtrim": Function(_trimmed("r"), 1, 2),
+    "ceil": Function(_ceiling("ceil"), 2, 2),
+    "ceiling": Function(_ceiling("ceil"), 2, 2),
+    "floor": Function(_ceiling("floor"), 2, 2),
+    "concat_ws": Function(_concat_ws, 1, _MANY),
+    "date_format": Function(date_format, 2, 2),
+    "date_part": Function(_date_part, 2, 2),
+    "datepart": Function(_date_part, 2, 2),
+    "date_trunc": _fixed("date_trunc", "times.date_trunc", [_STRING, _INSTANT], _INSTANT),
+    "trunc": _fixed("trunc", "times.trunc", [t.DATE, _STRING], t.DATE),
+    "dayname": Function(_days_name(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), "isodow({x})"), 1, 1),
+    "monthname": Function(
+        _days_name(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), "month({x})"),
+        1,
+        1,
+    ),
+    "from_unixtime": Function(_from_unixtime, 1, 2),
+    "locate": Function(_locate, 2, 3),
+    "position": Function(_locate, 2, 3),
+    "lpad": Function(_padded_bytes("lpad"), 2, 3),
+    "rpad": Function(_padded_bytes("rpad"), 2, 3),
+    "make_date": _fixed("make_date", "times.make_date", [_INT, _INT, _INT], t.DATE, raises=True),
+    "next_day": Function(_next_day, 2, 2),
+    "nullifzero": Function(_null_if_zero, 1, 1),
+    "zeroifnull": Function(_zero_if_null, 1, 1),
+    "raise_error": Function(_raised, 1, 1),
+    "regexp": _fixed("regexp", "patterns.matches", [_STRING, _STRING], t.BOOLEAN, raises=True),
+    "regexp_like": _fixed("regexp_like", "patterns.matches", [_STRING, _STRING], t.BOOLEAN, raises=True),
+    "rlike": _fixed("rlike", "patterns.matches", [_STRING, _STRING], t.BOOLEAN, raises=True),
+    "regexp_extract": _fixed("regexp_extract", "patterns.extract", [_STRING, _STRING, _INT], _STRING, 1, raises=True),
+    "regexp_replace": _fixed(
+        "regexp_replace", "patterns.replace", [_STRING, _STRING, _STRING, _INT], _STRING, 1, raises=True
+    ),
+    "round": Function(_round, 1, 2),
+    "space": Function(_space, 1, 1),
+    "split": Function(_split, 2, 3),
+    "split_part": _fixed("split_part", "texts.split_part", [_STRING, _STRING, _INT], _STRING, raises=True),
+    "substr": Function(_substring, 2, 3),
+    "substring": Function(_substring, 2, 3),
+    "substring_index": _fixed("substring_index", "texts.substring_index", [_STRING, _STRING, _INT], _STRING),
+    "to_date": Function(_in_pattern("to_date", t.DATE), 1, 2),
+    "to_timestamp": Function(_in_pattern("to_timestamp", _INSTANT), 1, 2),
+    "to_timestamp_ltz": Function(_in_pattern("to_timestamp_ltz", _INSTANT), 1, 2),
+    "to_timestamp_ntz": Function(_in_pattern("to_timestamp_ntz", _WALL), 1, 2),
+    "try_to_date": Function(_in_pattern("try_to_date", t.DATE, tries=True), 1, 2),
+    "try_to_timestamp": Function(_in_pattern("try_to_timestamp", _INSTANT, tries=True), 1, 2),
+    "to_unix_timestamp": Function(_seconds_in_pattern, 1, 2),
+    "unix_timestamp": Function(_seconds_in_pattern, 1, 2),
+    "translate": _fixed("translate", "texts.translate", [_STRING, _STRING, _STRING], _STRING),
+    "try_add": Function(_unless_failing(arithmetic.added), 2, 2),
+    "try_subtract": Function(_unless_failing(arithmetic.subtracted), 2, 2),
+    "try_multiply": Function(_unless_failing(arithmetic.multiplied), 2, 2),
+    "try_mod": Function(_unless_failing(arithmetic.remainder), 2, 2),
+    "unix_date": Function(
+        lambda each: Typed(
+            f"CAST({implicit(each, t.DATE, 'unix_date()').sql} - DATE '1970-01-01' AS INTEGER)", _INT, True
+        ),
+        1,
+        1,
+    ),
+    "date_from_unix_date": Function(
+        lambda each: Typed(f"(DATE '1970-01-01' + {implicit(each, _INT, 'date_from_unix_date()').sql})", t.DATE, True),
+        1,
+        1,
+    ),
     "ascii": _fixed("ascii", "texts.ascii_", [_STRING], _INT),
     "base64": _fixed("base64", "hashes.base64", [_BINARY], _STRING),
     "bin": _fixed("bin", "texts.bin_", [_LONG], _STRING),

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.like import joined, parts
-from lakescan.expressions.scalar.casts import cast
-from lakescan.expressions.scalar.typed import Typed, converted, evaluated_if, quoted, unsupported
+from lakescan.expressions.scalar.casts import cast, implicit
+from lakescan.expressions.scalar.conditions import unified
+from lakescan.expressions.scalar.typed import Typed, literal, quoted, unsupported
+from lakescan.expressions.scalar.udf import python
 
 
 def texts(name: str, *args: Typed) -> list[str]:
-    """Return the SQL of arguments that must be texts; raises `UnsupportedFeature`, which names the function."""
-    for each in args:
-        if each.type not in (t.STRING, t.UNKNOWN):
-            raise unsupported(f"the function {name}() of {each.type}")
-    return [converted(each, t.STRING).sql for each in args]
+    """Return the SQL of arguments as texts; raises `UnsupportedFeature`, which names the function, for other types."""
+    return [implicit(each, t.STRING, f"the function {name}()").sql for each in args]
 
 
 def length(each: Typed) -> Typed:
@@ -40,19 +39,20 @@ def in_case(name: str) -> Callable[[Typed], Typed]:
 
     def apply(each: Typed) -> Typed:
         [text] = texts(name, each)
-        known = f"strlen({text}) = length({text}) OR regexp_full_match({text}, '[{_ALIKE}]*')"
-        sql = f"({text}) IS NULL OR {known}"
-        return evaluated_if(sql, f"{name}({text})", t.STRING, f"{name}() of the text", text)
+        known = f"({text}) IS NULL OR strlen({text}) = length({text}) OR regexp_full_match({text}, '[{_ALIKE}]*')"
+        other = python(f"texts.{name}", [Typed(text, t.STRING)], t.STRING).sql
+        return Typed(f"CASE WHEN {known} THEN {name}({text}) ELSE {other} END", t.STRING, each.raises)
 
     return apply
 
 
 def title(each: Typed) -> Typed:
-    """Return `initcap(each)`, of ASCII letters, digits and spaces only."""
+    """Return `initcap(each)`."""
     [text] = texts("initcap", each)
     known = f"({text}) IS NULL OR regexp_full_match({text}, '[A-Za-z0-9 ]*')"
     words = f"list_transform(string_split(lower({text}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
-    return evaluated_if(known, f"array_to_string({words}, ' ')", t.STRING, "initcap() of the text", text)
+    other = python("texts.initcap", [Typed(text, t.STRING)], t.STRING).sql
+    return Typed(f"CASE WHEN {known} THEN array_to_string({words}, ' ') ELSE {other} END", t.STRING, each.raises)
 
 
 def trimmed(side: str) -> Callable[..., Typed]:
@@ -129,7 +129,14 @@ def left(text: Typed, size: Typed) -> Typed:
 
 
 def joined_texts(*args: Typed) -> Typed:
-    """Return `concat(...)` or `||`: null if one is null."""
+    """Return `concat(...)` or `||`, of texts, bytes or lists: null if one is null."""
+    if any(isinstance(each.type, t.ListOf) for each in args):
+        lists = unified(args, "the function concat()")
+        together = f"flatten([{', '.join(each.sql for each in lists)}])"
+        absent = " OR ".join(f"({each.sql}) IS NULL" for each in lists)
+        return Typed(f"CASE WHEN {absent} THEN NULL ELSE {together} END", lists[0].type, any(e.raises for e in args))
+    if all(each.type == t.BINARY for each in args):
+        return Typed(f"({' || '.join(f'({each.sql})' for each in args)})", t.BINARY, any(e.raises for e in args))
     parts = texts("concat", *(cast(each, t.STRING) for each in args))
     joined_sql = " || ".join(f"({each})" for each in parts)
     return Typed(f"({joined_sql})", t.STRING, any(each.raises for each in args))
@@ -149,10 +156,31 @@ def like(text: Typed, pattern: Typed, escape: str = "\\") -> Typed:
     """Return `text LIKE pattern`. Spark refuses an escape before other characters than % _ and itself."""
     [value] = texts("like", text)
     if not pattern.is_text_literal:
-        raise unsupported("LIKE with a pattern that is not a text")
-    rest = iter(pattern.literal)
-    for character in rest:
-        if character == escape and next(rest, "") not in ("%", "_", escape):
-            raise InvalidFilter(f"the pattern {pattern.literal!r} has {escape!r} before an ordinary character")
+        given = [Typed(value, t.STRING), Typed(texts("like", pattern)[0], t.STRING), literal(escape, t.STRING)]
+        return python("patterns.like", given, t.BOOLEAN, raises=True)
+    _check_escapes(pattern.literal, escape)
     normal = joined(parts(pattern.literal, escape))
     return Typed(f"({value} LIKE {quoted(normal)} ESCAPE '\\')", t.BOOLEAN, text.raises)
+
+
+def like_in_any_case(text: Typed, pattern: Typed, escape: str = "\\") -> Typed:
+    """Return `text ILIKE pattern`: both are compared in lower case."""
+    values = texts("ilike", text, pattern)
+    if pattern.is_text_literal:
+        _check_escapes(pattern.literal, escape)
+    given = [*(Typed(each, t.STRING) for each in values), literal(escape, t.STRING)]
+    other = python("patterns.ilike", given, t.BOOLEAN, raises=not pattern.is_text_literal)
+    if not pattern.is_text_literal or not pattern.literal.isascii() or not escape.isascii():
+        return other
+    # ASCII texts: all others may have letters that become several in lower case.
+    normal = joined(parts(pattern.literal.lower(), escape.lower()))
+    plain = f"(lower({values[0]}) LIKE {quoted(normal)} ESCAPE '\\')"
+    sql = f"CASE WHEN strlen({values[0]}) = length({values[0]}) THEN {plain} ELSE {other.sql} END"
+    return Typed(f"CASE WHEN ({values[0]}) IS NOT NULL THEN {sql} END", t.BOOLEAN, text.raises)
+
+
+def _check_escapes(pattern: str, escape: str) -> None:
+    rest = iter(pattern)
+    for character in rest:
+        if character == escape and next(rest, "") not in ("%", "_", escape):
+            raise InvalidFilter(f"the pattern {pattern!r} has {escape!r} before an ordinary character")

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.casts import cast
-from lakescan.expressions.scalar.typed import Typed, evaluated_if, literal, unsupported
+from lakescan.expressions.scalar.casts import cast, implicit
+from lakescan.expressions.scalar.intervals import Interval
+from lakescan.expressions.scalar.typed import Typed, literal, unsupported
+from lakescan.expressions.scalar.udf import python
 
 INSTANT = t.Timestamp("us", zoned=True)
 _UNITS = {
@@ -20,7 +22,6 @@ _FINER = {
     **dict.fromkeys(["day", "dd"], "day"),
     **{each: each for each in ("hour", "minute", "second", "millisecond", "microsecond")},
 }
-_INTERVALS = ("year", "month", "day", "week", "hour", "minute", "second")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -79,36 +80,21 @@ def moved(sign: str) -> Callable[[Typed, Typed], Typed]:
     """Return `date_add` (+) or `date_sub` (-)."""
 
     def apply(each: Typed, days: Typed) -> Typed:
-        return _shifted(each, days, "date_add", f"{sign} CAST({days.sql} AS INTEGER)")
+        count = implicit(days, t.INT, "the function date_add()")
+        return _shifted(each, count, "date_add", f"{sign} {count.sql}")
 
     return apply
 
 
 def months_later(each: Typed, months: Typed) -> Typed:
     """Return `add_months(each, months)`, at most the last day of the month."""
-    return _shifted(each, months, "add_months", f"+ to_months(CAST({months.sql} AS INTEGER))")
+    count = implicit(months, t.INT, "the function add_months()")
+    return _shifted(each, count, "add_months", f"+ to_months({count.sql})")
 
 
 def _shifted(each: Typed, number: Typed, name: str, sql: str) -> Typed:
-    if number.type not in (t.BYTE, t.SHORT, t.INT):
-        raise unsupported(f"the function {name}() with a number of {number.type}")
+    number = implicit(number, t.INT, f"the function {name}()")
     return Typed(f"CAST({cast(each, t.DATE).sql} {sql} AS DATE)", t.DATE, True)
-
-
-def shifted(each: Typed, number: int, unit: str) -> Typed:
-    """Return `each + INTERVAL number unit`: a date stays one unless the unit is shorter than a day."""
-    if unit not in _INTERVALS:
-        raise unsupported(f"an interval in {unit}s")
-    if each.type != t.DATE and not isinstance(each.type, t.Timestamp):
-        raise unsupported(f"an interval added to {each.type}")
-    is_day = each.type == t.DATE and unit in _INTERVALS[:4]
-    kind = each.type if is_day or each.type != t.DATE else INSTANT
-    function = f"to_{unit}s"
-    if abs(number) >= 2**31:
-        raise unsupported(f"an interval of {number} {unit}s")
-    value = cast(each, kind)
-    sql = f"{value.sql} + {function}(CAST('{number}' AS {'BIGINT' if unit in _INTERVALS[4:] else 'INTEGER'}))"
-    return Typed(f"CAST({sql} AS {'DATE' if kind == t.DATE else 'TIMESTAMP'})", kind, True)
 
 
 def days_between(end: Typed, start: Typed) -> Typed:
@@ -128,8 +114,11 @@ def made_date(year: Typed, month: Typed, day: Typed) -> Typed:
         if each.type not in (t.BYTE, t.SHORT, t.INT):
             raise unsupported(f"the function make_date() of {each.type}")
         parts.append(f"CAST({each.sql} AS BIGINT)")
+    other = python(
+        "times.make_date", [Typed(f"CAST({each.sql} AS INTEGER)", t.INT) for each in (year, month, day)], t.DATE
+    )
     known = f"({year.sql}) IS NULL OR ({year.sql}) BETWEEN 1 AND 9999"
-    return evaluated_if(known, f"make_date({', '.join(parts)})", t.DATE, "make_date() of the year", year.sql)
+    return Typed(f"CASE WHEN {known} THEN make_date({', '.join(parts)}) ELSE {other.sql} END", t.DATE, True)
 
 
 def next_day(each: Typed, day: Typed) -> Typed:
@@ -143,10 +132,106 @@ def next_day(each: Typed, day: Typed) -> Typed:
     return Typed(f"CAST({value.sql} + CAST({ahead} AS INTEGER) AS DATE)", t.DATE, True)
 
 
+_SIZES = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "dayofyear": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
 def counted(start: Typed, end: Typed, unit: str) -> Typed:
     """Return `datediff(unit, start, end)`, whole units between two times."""
-    if unit.lower() not in ("day", "hour", "minute", "second"):
+    name = unit.lower()
+    times = [instant_of(each) for each in (start, end)]
+    if name in _MONTHS:
+        months = python("times.whole_months", times, t.LONG).sql
+        return Typed(f"({months} // {_MONTHS[name]})", t.LONG, True)
+    if name not in _SIZES:
         raise unsupported(f"a difference of times in {unit}")
-    size = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}[unit.lower()] * 1_000_000
-    micros = [f"epoch_us({instant_of(each).sql})" for each in (start, end)]
-    return Typed(f"CAST(({micros[1]} - {micros[0]}) // {size} AS BIGINT)", t.LONG, True)
+    micros = [f"epoch_us({each.sql})" for each in times]
+    return Typed(f"CAST(({micros[1]} - {micros[0]}) // {_SIZES[name]} AS BIGINT)", t.LONG, True)
+
+
+def later(unit: str, count: Typed, each: Typed) -> Typed:
+    """Return `dateadd(unit, count, each)`, a timestamp."""
+    name = unit.lower()
+    value = instant_of(each)
+    if name in _MONTHS:
+        number = implicit(count, t.INT, "the function timestampadd()")
+        months = f"CAST(CAST({number.sql} AS BIGINT) * {_MONTHS[name]} AS INTEGER)"
+        return Typed(f"CAST({value.sql} + to_months({months}) AS TIMESTAMP)", value.type, True)
+    if name not in _SIZES:
+        raise unsupported(f"a time moved by {unit}")
+    number = implicit(count, t.LONG, "the function timestampadd()")
+    return Typed(f"make_timestamp(epoch_us({value.sql}) + {number.sql} * {_SIZES[name]})", value.type, True)
+
+
+_PARTS = {
+    **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year({x})"),
+    **dict.fromkeys(("yearofweek",), "isoyear({x})"),
+    **dict.fromkeys(("quarter", "qtr"), "quarter({x})"),
+    **dict.fromkeys(("month", "mon", "mons", "months"), "month({x})"),
+    **dict.fromkeys(("week", "w", "weeks"), "weekofyear({x})"),
+    **dict.fromkeys(("day", "d", "days"), "day({x})"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek({x}) + 1"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "isodow({x})"),
+    **dict.fromkeys(("doy",), "dayofyear({x})"),
+}
+_CLOCK_PARTS = {
+    **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour({x})"),
+    **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute({x})"),
+}
+_SECOND_PARTS = ("second", "s", "sec", "seconds", "secs")
+
+
+def part_of(unit: str, each: Typed) -> Typed:
+    """Return `extract(unit FROM each)` of a time or an interval; seconds are a decimal with six places."""
+    name = unit.lower()
+    if isinstance(each.type, Interval):
+        return _part_of_interval(name, each)
+    if name in _PARTS:
+        return field_of_day(_PARTS[name])(each)
+    if name in _CLOCK_PARTS:
+        return field_of_time(_CLOCK_PARTS[name])(each)
+    if name not in _SECOND_PARTS:
+        raise unsupported(f"the part {unit} of a time")
+    value = instant_of(each)
+    micros = f"((epoch_us({value.sql}) % 60000000 + 60000000) % 60000000)"
+    sql = f"CAST({micros} * CAST('0.000001' AS DECIMAL(7, 6)) AS DECIMAL(8, 6))"
+    return Typed(sql, t.Decimal(8, 6), value.raises)
+
+
+def _part_of_interval(name: str, each: Typed) -> Typed:
+    kind = each.type
+    assert isinstance(kind, Interval)
+    sizes = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000}
+    plain = next((unit for unit, form in _INTERVAL_PARTS.items() if name in form), None)
+    if plain in ("year", "month") and kind.has_months:
+        sql = f"({each.sql} // 12)" if plain == "year" else f"({each.sql} % 12)"
+        return Typed(
+            f"CAST({sql} AS {'INTEGER' if plain == 'year' else 'TINYINT'})", t.INT if plain == "year" else t.BYTE
+        )
+    if plain is None or kind.has_months or plain in ("year", "month"):
+        raise unsupported(f"the part {name} of {kind}")
+    if plain == "second":
+        micros = f"({each.sql} % 60000000)"
+        return Typed(f"CAST({micros} * CAST('0.000001' AS DECIMAL(7, 6)) AS DECIMAL(8, 6))", t.Decimal(8, 6))
+    rest = {"day": each.sql, "hour": f"({each.sql} % 86400000000)", "minute": f"({each.sql} % 3600000000)"}[plain]
+    kind_of = t.INT if plain == "day" else t.BYTE
+    return Typed(f"CAST({rest} // {sizes[plain]} AS {'INTEGER' if plain == 'day' else 'TINYINT'})", kind_of)
+
+
+_INTERVAL_PARTS = {
+    "year": ("year", "y", "years", "yr", "yrs"),
+    "month": ("month", "mon", "mons", "months"),
+    "day": ("day", "d", "days"),
+    "hour": ("hour", "h", "hours", "hr", "hrs"),
+    "minute": ("minute", "m", "min", "mins", "minutes"),
+    "second": _SECOND_PARTS,
+}

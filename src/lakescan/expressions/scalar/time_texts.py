@@ -8,7 +8,8 @@ from lakescan.common import types as t
 from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.text_functions import texts
 from lakescan.expressions.scalar.time_functions import INSTANT, instant_of
-from lakescan.expressions.scalar.typed import Typed, evaluated_in_known_years, literal, quoted, unsupported
+from lakescan.expressions.scalar.typed import Typed, literal, quoted, unsupported
+from lakescan.expressions.scalar.udf import python
 
 _PIECE = re.compile(r"yyyy|yy|MMMM|MMM|MM|M|dd|d|HH|H|hh|h|mm|ss|SSSSSS|SSS|EEEE|EEE|E|a|'[^'%]*'|[-_/:., ]")
 _CODES = {
@@ -50,7 +51,9 @@ def formatted(each: Typed, pattern: Typed) -> Typed:
     pieces = _pieces(pattern, "date_format")
     value = instant_of(each)
     codes = quoted("".join(_CODES.get(one, one.strip("'")) for one in pieces))
-    return evaluated_in_known_years(value, f"strftime({value.sql}, {codes})", t.STRING, "date_format() of")
+    other = python("times.date_format", [value, pattern], t.STRING).sql
+    within = f"({value.sql}) IS NULL OR year({value.sql}) BETWEEN 1 AND 9999"
+    return Typed(f"CASE WHEN {within} THEN strftime({value.sql}, {codes}) ELSE {other} END", t.STRING, value.raises)
 
 
 def instant_in(text: Typed, pattern: Typed, name: str = "to_timestamp") -> Typed:
@@ -72,9 +75,10 @@ def instant_in(text: Typed, pattern: Typed, name: str = "to_timestamp") -> Typed
         raise unsupported(f"the function {name}() with the pattern {pattern.literal!r}")
     parts = [fields.get(each, "0") for each in _FIXED]
     made = f"make_timestamp({', '.join(parts[:5])}, CAST({parts[5]} AS DOUBLE))"
-    fits = f"regexp_full_match({value}, {quoted(form)}) AND {parts[0]} > 0 AND {parts[3]} < 24 AND {parts[5]} < 60"
-    failed = f"CAST(error('a text is not of the pattern {pattern.literal.replace(chr(39), chr(39) * 2)}') AS TIMESTAMP)"
-    sql = f"CASE WHEN ({value}) IS NULL THEN NULL WHEN {fits} THEN {made} ELSE {failed} END"
+    fits = f"regexp_full_match({value}, {quoted(form)}) AND {parts[0]} > 0 AND {parts[1]} BETWEEN 1 AND 12"
+    fits += f" AND {parts[2]} BETWEEN 1 AND 28 AND {parts[3]} < 24 AND {parts[4]} < 60 AND {parts[5]} < 60"
+    other = python("times.to_timestamp", [Typed(value, t.STRING), pattern], t.Timestamp(zoned=False)).sql
+    sql = f"CASE WHEN ({value}) IS NULL THEN NULL WHEN {fits} THEN {made} ELSE {other} END"
     return Typed(sql, INSTANT, True)
 
 

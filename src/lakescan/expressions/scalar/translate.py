@@ -8,7 +8,17 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter, UnsupportedFeature
-from lakescan.expressions.scalar import arithmetic, collections, conditions, lists, text_functions, time_functions
+from lakescan.expressions.scalar import (
+    arithmetic,
+    collections,
+    conditions,
+    interval_values,
+    lambdas,
+    lists,
+    python_functions,
+    text_functions,
+    time_functions,
+)
 from lakescan.expressions.scalar.casts import cast, tried
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.functions import call
@@ -26,16 +36,18 @@ _COMPARISONS = {
     "NullSafeNEQ": "IS DISTINCT FROM",
 }
 _ARITHMETIC: Mapping[str, Callable[[Typed, Typed], Typed]] = {
-    "Add": lambda a, b: arithmetic.arithmetic("+", a, b),
-    "Sub": lambda a, b: arithmetic.arithmetic("-", a, b),
-    "Mul": lambda a, b: arithmetic.arithmetic("*", a, b),
-    "Div": arithmetic.divided,
+    "Add": arithmetic.added,
+    "Sub": arithmetic.subtracted,
+    "Mul": arithmetic.multiplied,
+    "Div": arithmetic.quotient,
     "IntDiv": arithmetic.whole_quotient,
     "Mod": arithmetic.remainder,
     "DPipe": text_functions.joined_texts,
     "BitwiseAnd": arithmetic.bitwise("&"),
     "BitwiseOr": arithmetic.bitwise("|"),
     "BitwiseXor": arithmetic.bitwise("xor"),
+    "BitwiseLeftShift": python_functions.shifted_left,
+    "BitwiseRightShift": python_functions.shifted_right,
 }
 _TYPES: Mapping[str, t.Type] = {
     "BOOLEAN": t.BOOLEAN,
@@ -54,6 +66,7 @@ _TYPES: Mapping[str, t.Type] = {
     "TIMESTAMPNTZ": t.Timestamp(zoned=False),
 }
 BY_UNIT = ("datediff", "date_diff", "timestampdiff")
+_MOVED_BY_UNIT = ("dateadd", "date_add", "timestampadd")
 _MOST_SQL = 1_000_000  # characters
 # Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).
 _ARGUMENTS = {
@@ -70,9 +83,6 @@ _ARGUMENTS = {
     "Substring": {"start", "length"},
 }
 _OPERANDS = {"this", "expression", "expressions", "negate"}
-# What EXTRACT takes as the functions of these names do. Not SECOND, which is a decimal.
-_EXTRACTED = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOW", "DOY", "HOUR", "MINUTE")
-_FIELDS = {"WEEK": "weekofyear", "DOW": "dayofweek", "DOY": "dayofyear"}
 
 
 class Translator:
@@ -83,6 +93,7 @@ class Translator:
 
     def __init__(self, column: Callable[[tuple[str, ...]], Typed], values: Mapping[str, Typed]) -> None:
         self._column, self._values = column, values
+        self._variables: list[lambdas.Variables] = []  # of the lambdas around an expression
 
     def __call__(self, node: Any) -> Typed:
         """Translate one node; raises `UnsupportedFeature`."""
@@ -96,7 +107,7 @@ class Translator:
 
     def _check(self, node: Any) -> None:
         name = type(node).__name__
-        if name in ("Column", "Dot"):
+        if name in ("Column", "Dot", "Identifier", "Interval", "Lambda"):
             return
         if name == "Alias":
             raise InvalidFilter(
@@ -113,6 +124,14 @@ class Translator:
         match node:
             case exp.Paren():
                 return self(node.this)
+            case exp.Identifier() if (value := self._variable(node.name)) is not None:
+                return value
+            case exp.Column() if self._variables and len(node.parts) == 1 and self._variable(node.name) is not None:
+                return self._variable(node.name)  # type: ignore[return-value]
+            case exp.Interval():
+                return self._interval(node)
+            case exp.BitwiseNot():
+                return arithmetic.bits_inverted(self(node.this))
             case exp.Column() | exp.Dot() if (names := names_of(node)) is not None:
                 return self._column(names)
             case exp.Dot(expression=exp.Identifier()):
@@ -144,19 +163,80 @@ class Translator:
             case exp.Anonymous() if str(node.this).lower() in BY_UNIT and len(node.expressions) == 3:
                 unit, start, end = node.expressions
                 return time_functions.counted(self(start), self(end), unit.name)
+            case exp.Anonymous() if str(node.this).lower() in _MOVED_BY_UNIT and len(node.expressions) == 3:
+                unit, count, start = node.expressions
+                return time_functions.later(unit.name, self(count), self(start))
+            case exp.Anonymous() if any(isinstance(each, exp.Lambda) for each in node.expressions):
+                return lambdas.call(str(node.this), [self._argument(each) for each in node.expressions])
+            case exp.Transform() if isinstance(node.expression, exp.Lambda):
+                return lambdas.transform(self(node.this), self._lambda(node.expression))
             case exp.Anonymous():
                 return call(str(node.this), [self(each) for each in node.expressions])
         return self._operator(node)
 
+    def _argument(self, node: Any) -> Typed | lambdas.Lambda:
+        return self._lambda(node) if type(node).__name__ == "Lambda" else self(node)
+
+    def _lambda(self, node: Any) -> lambdas.Lambda:
+        """A function in an argument; within it, its parameters hide columns."""
+
+        def body(variables: lambdas.Variables) -> Typed:
+            self._variables.append(variables)
+            try:
+                return self(node.this)
+            finally:
+                self._variables.pop()
+
+        return lambdas.Lambda([each.name for each in node.expressions], body, len(self._variables))
+
+    def _variable(self, name: str) -> Typed | None:
+        return next((each[name.lower()] for each in reversed(self._variables) if name.lower() in each), None)
+
+    def _interval(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        value, unit, sign = node.this, node.args.get("unit"), 1
+        while isinstance(value, exp.Neg | exp.Paren):
+            sign, value = (-sign if isinstance(value, exp.Neg) else sign), value.this
+        if isinstance(unit, exp.IntervalSpan):
+            if not isinstance(value, exp.Literal):
+                raise unsupported(f"{node.sql(dialect='spark')!r}")
+            first, last = (each.name.lower().removesuffix("s") for each in (unit.this, unit.expression))
+            return interval_values.of_span(value.name, first, last, sign)
+        if isinstance(value, exp.Literal):
+            if unit is None:
+                return interval_values.of_text(value.name, sign)
+            return interval_values.of_number(value.name, unit.name, sign)
+        if unit is None:
+            raise unsupported(f"{node.sql(dialect='spark')!r}")
+        result = interval_values.of_value(self(value), unit.name)
+        return result if sign == 1 else interval_values.negated(result)
+
     def _operator(self, node: Any) -> Typed:
         name = type(node).__name__
         if (op := _COMPARISONS.get(name)) is not None:
+            if type(node.this).__name__ == type(node.expression).__name__ == "Tuple":
+                return self._rows_compared(name, node)
             left, right = self._operand(node.this, name), self._operand(node.expression, name)
             has_constant = (left.pad or right.pad) and any(map(_is_constant, (node.this, node.expression)))
             return conditions.comparison(op, left, right, has_constant=bool(has_constant))
         if (apply := _ARITHMETIC.get(name)) is not None:
             return apply(self(node.this), self(node.expression))
         return self._predicate(node)
+
+    def _members(self, node: Any) -> list[Any]:
+        """The values of a row, `(a, b)`; those of other expressions are themselves."""
+        from sqlglot import exp
+
+        return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+    def _rows_compared(self, name: str, node: Any) -> Typed:
+        """A comparison of rows, `(a, b) = (1, 2)`, member by member as Spark compares structs."""
+        lefts, rights = (self._members(each) for each in (node.this, node.expression))
+        if len(lefts) != len(rights):
+            raise InvalidFilter(f"{node.sql(dialect='spark')} compares {len(lefts)} values with {len(rights)}")
+        pairs = [(self(one), self(other)) for one, other in zip(lefts, rights, strict=True)]
+        return conditions.rows_compared(_COMPARISONS[name], pairs)
 
     def _operand(self, node: Any, comparison: str) -> Typed:
         """An operand of a comparison. A condition within one is grouped in another way by Spark, without parentheses.
@@ -177,18 +257,46 @@ class Translator:
         match node:
             case exp.Is():
                 return self._is(node)
+            case exp.In() if node.expressions and isinstance(node.this, exp.Tuple):
+                return self._rows_in(node)
             case exp.In() if node.expressions:
                 return conditions.is_in(self(node.this), [self(each) for each in node.expressions])
             case exp.Between():
                 low, high = self(node.args["low"]), self(node.args["high"])
                 return conditions.between(self(node.this), low, high)
-            case exp.Like():
-                return text_functions.like(self(node.this), self(node.expression))
-            case exp.Escape(this=exp.Like()) if len(str(node.expression.name)) == 1:
+            case exp.Like() | exp.ILike():
+                return self._like(node, "\\")
+            case exp.Escape(this=exp.Like() | exp.ILike()) if len(str(node.expression.name)) == 1:
                 self._check(node.this)
-                like = text_functions.like(self(node.this.this), self(node.this.expression), node.expression.name)
+                like = self._like(node.this, node.expression.name)
                 return conditions.inverse(like) if node.this.args.get("negate") else like
         return self._call(node)
+
+    def _like(self, node: Any, escape: str) -> Typed:
+        """`a LIKE pattern`, `a ILIKE pattern`, and either with ANY, SOME or ALL of several patterns."""
+        from sqlglot import exp
+
+        test = text_functions.like if isinstance(node, exp.Like) else text_functions.like_in_any_case
+        text, pattern = self(node.this), node.expression
+        if not isinstance(pattern, exp.Any | exp.All):
+            return test(text, self(pattern), escape)
+        inner = pattern.this.unnest()
+        tests = [test(text, self(each), escape) for each in self._members(inner)]
+        is_all = isinstance(pattern, exp.All)
+        if not node.args.get("negate"):
+            return conditions.chain("AND" if is_all else "OR", tests)
+        # NOT LIKE ALL is that of each pattern; `negate` inverts the result of this once more.
+        return conditions.chain("OR" if is_all else "AND", tests)
+
+    def _rows_in(self, node: Any) -> Typed:
+        lefts = [self(each) for each in node.this.expressions]
+        tests = []
+        for each in node.expressions:
+            rights = [self(one) for one in self._members(each)]
+            if len(rights) != len(lefts):
+                raise InvalidFilter(f"{node.sql(dialect='spark')} compares {len(lefts)} values with {len(rights)}")
+            tests.append(conditions.rows_compared("=", list(zip(lefts, rights, strict=True))))
+        return conditions.chain("OR", tests)
 
     def _is(self, node: Any) -> Typed:
         from sqlglot import exp
@@ -214,9 +322,8 @@ class Translator:
                 )
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
-            case exp.Extract() if node.this.name.upper() in _EXTRACTED:
-                name = _FIELDS.get(node.this.name.upper(), node.this.name)
-                return call(name, [self(node.expression)])
+            case exp.Extract():
+                return time_functions.part_of(node.this.name, self(node.expression))
             case exp.Substring():
                 size = node.args.get("length")
                 given = [self(node.this), self(node.args["start"]), *([] if size is None else [self(size)])]

@@ -101,9 +101,7 @@ def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
     result = stored(udf.result)
 
     def run(*columns: pa.ChunkedArray) -> pa.Array:
-        rows = zip(
-            *(_values(column, kind) for column, kind in zip(columns, udf.arguments, strict=True)), strict=True
-        )
+        rows = zip(*(_values(column, kind) for column, kind in zip(columns, udf.arguments, strict=True)), strict=True)
         if udf.keeps_nulls:
             values = [function(*row) for row in rows]
         else:
@@ -111,9 +109,7 @@ def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
         return _as_duckdb_has(pa.array(values, result), udf.result)
 
     # DuckDB counts the parameters of the function.
-    places = [
-        inspect.Parameter(f"c{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(udf.arguments))
-    ]
+    places = [inspect.Parameter(f"c{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(udf.arguments))]
     run.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
     return run
 

@@ -7,8 +7,19 @@ from dataclasses import dataclass, replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.arithmetic import quotient_of
+from lakescan.expressions.scalar.casts import cast, implicit
 from lakescan.expressions.scalar.collections import list_of
-from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, converted, literal, sql_type, unsupported
+from lakescan.expressions.scalar.intervals import Interval
+from lakescan.expressions.scalar.typed import (
+    MOST_DIGITS,
+    Typed,
+    converted,
+    literal,
+    nested_sql_type,
+    sql_type,
+    unsupported,
+)
+from lakescan.expressions.scalar.udf import python
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ def normal(each: Typed) -> str:
 
 
 def _double(each: Typed, name: str) -> str:
-    if each.type not in (*t.INTEGRAL, *t.FLOATING) and not isinstance(each.type, t.Decimal):
+    if each.type not in (*t.INTEGRAL, *t.FLOATING, t.STRING, t.UNKNOWN) and not isinstance(each.type, t.Decimal):
         raise unsupported(f"the function {name}() of {each.type}")
     return converted(replace(each, literal=None), t.DOUBLE).sql
 
@@ -67,6 +78,10 @@ def _truth(each: Typed, name: str) -> str:
 
 
 def _sum(call: Call, each: Typed) -> Typed:
+    if isinstance(each.type, Interval):
+        return Typed(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type), True)
+    if each.type == t.STRING:
+        each = converted(each, t.DOUBLE)
     if isinstance(each.type, t.Decimal):
         kind: t.Type = t.Decimal(min(each.type.precision + 10, MOST_DIGITS), each.type.scale)
         return Typed(f"CAST({call('sum', each.sql)} AS {sql_type(kind)})", kind, True)
@@ -75,7 +90,17 @@ def _sum(call: Call, each: Typed) -> Typed:
     return Typed(call("sum", _double(each, "sum")), t.DOUBLE)
 
 
+def _whole_interval(kind: Interval) -> Interval:
+    return Interval("year", "month") if kind.has_months else Interval("day", "second")
+
+
 def _average(call: Call, each: Typed) -> Typed:
+    if isinstance(each.type, Interval):
+        total, count = call("sum", each.sql), call("count", each.sql)
+        given = [Typed(f"CAST({total} AS BIGINT)", each.type), Typed(f"nullif({count}, 0)", t.LONG)]
+        return python("numbers.interval_divided", given, _whole_interval(each.type), raises=True)
+    if each.type == t.STRING:
+        each = converted(each, t.DOUBLE)
     if not isinstance(each.type, t.Decimal):
         return Typed(call("avg", _double(each, "avg")), t.DOUBLE)
     precision, scale = each.type.precision, each.type.scale
@@ -96,7 +121,13 @@ def _extreme(function: str) -> Callable[..., Typed]:
 def _by(function: str) -> Callable[..., Typed]:
     """`max_by` or `min_by`: the value in the row with the extreme, which may be null."""
 
-    def apply(call: Call, value: Typed, order: Typed) -> Typed:
+    def apply(call: Call, value: Typed, order: Typed, count: Typed | None = None) -> Typed:
+        if count is not None:
+            pair = t.Struct((t.Field(0, "v", value.type), t.Field(0, "o", order.type)))
+            listed = call("list", f"{{'v': {value.sql}, 'o': {order.sql}}}")
+            pairs = Typed(f"coalesce({listed}, {_empty(pair)})", list_of(pair))
+            given = [pairs, implicit(count, t.INT, function), literal(function == "max_by", t.BOOLEAN)]
+            return python("aggregates.best", given, list_of(value.type))
         if t.children(order.type):
             raise unsupported(f"the function {function}() by {order.type}")
         present = call.where(f"({order.sql}) IS NOT NULL")
@@ -157,6 +188,128 @@ def percentile(call: Call, each: Typed, fraction: Typed) -> Typed:
     return Typed(sql, t.DOUBLE)
 
 
+def _values(call: Call, each: Typed) -> Typed:
+    """The values of a group that are not null, as a list."""
+    listed = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
+    return Typed(f"coalesce({listed}, {_empty(each.type)})", list_of(each.type))
+
+
+def _empty(kind: t.Type) -> str:
+    return f"CAST([] AS {nested_sql_type(list_of(kind))})"
+
+
+def _fraction(each: Typed, name: str) -> Typed:
+    """One fraction, or a list of them."""
+    if isinstance(each.type, t.ListOf):
+        return cast(each, list_of(t.DOUBLE))
+    return implicit(replace(each, literal=None), t.DOUBLE, f"the function {name}()")
+
+
+def _percentile(call: Call, each: Typed, fraction: Typed, frequency: Typed | None = None) -> Typed:
+    if isinstance(each.type, Interval):
+        raise unsupported(f"the function percentile() of {each.type}")
+    if frequency is None and not isinstance(fraction.type, t.ListOf) and fraction.literal is not None:
+        return percentile(call, each, fraction)
+    value = Typed(_double(each, "percentile"), t.DOUBLE)
+    values = _values(call, value)
+    if frequency is not None:
+        count = implicit(frequency, t.LONG, "the function percentile()")
+        repeated = f"list_transform(range(greatest({count.sql}, 0)), lambda n: {value.sql})"
+        listed = call.where(f"({each.sql}) IS NOT NULL AND ({count.sql}) IS NOT NULL")("list", repeated)
+        values = Typed(f"flatten(coalesce({listed}, CAST([] AS DOUBLE[][])))", list_of(t.DOUBLE))
+    at = _fraction(fraction, "percentile")
+    if isinstance(at.type, t.ListOf):
+        return python("aggregates.percentiles", [values, at], list_of(t.DOUBLE), raises=True)
+    return python("aggregates.percentile", [values, at], t.DOUBLE, raises=True)
+
+
+def _percentile_approx(call: Call, each: Typed, fraction: Typed, accuracy: Typed | None = None) -> Typed:
+    """`percentile_approx`: the exact value, which Spark approximates of more values than its accuracy."""
+    at = _fraction(fraction, "percentile_approx")
+    if isinstance(at.type, t.ListOf):
+        return python("aggregates.percentiles_approx", [_values(call, each), at], list_of(each.type))
+    return python("aggregates.percentile_approx", [_values(call, each), at], each.type)
+
+
+def percentile_disc(call: Call, each: Typed, fraction: Typed) -> Typed:
+    """`percentile_disc(fraction) WITHIN GROUP (ORDER BY each)`."""
+    value = each if isinstance(each.type, Interval) else Typed(_double(each, "percentile_disc"), t.DOUBLE)
+    given = [_values(call, value), _fraction(fraction, "percentile_disc")]
+    return python("aggregates.percentile_disc", given, value.type)
+
+
+def _approx_count_distinct(call: Call, each: Typed, error: Typed | None = None) -> Typed:
+    """`approx_count_distinct`: the exact number, which Spark estimates."""
+    return Typed(replace(call, distinct=True)("count", normal(each)), t.LONG)
+
+
+def _mode(call: Call, each: Typed, lowest: Typed | None = None) -> Typed:
+    given = [_values(call, each), literal(None, t.BOOLEAN) if lowest is None else implicit(lowest, t.BOOLEAN, "mode()")]
+    return python("aggregates.mode", given, each.type, keeps_nulls=True)
+
+
+def _moment(name: str) -> Callable[..., Typed]:
+    def apply(call: Call, each: Typed) -> Typed:
+        return python(f"aggregates.{name}", [_values(call, Typed(_double(each, name), t.DOUBLE))], t.DOUBLE)
+
+    return apply
+
+
+def joined(call: Call, each: Typed, separator: Typed | None = None, order: str = "") -> Typed:
+    """`listagg` and `string_agg`: the texts of a group, with a separator; `order` is that of WITHIN GROUP."""
+    kind = t.BINARY if each.type == t.BINARY else t.STRING
+    value = implicit(each, kind, "the function listagg()")
+    glue = literal("", kind) if separator is None else implicit(separator, kind, "the function listagg()")
+    if kind == t.BINARY:
+        raise unsupported("the function listagg() of binary")
+    sorts_here = call.distinct and not order  # as they come, which DuckDB's own DISTINCT does not keep
+    present = replace(call, distinct=call.distinct and not sorts_here).where(f"({value.sql}) IS NOT NULL")
+    listed = present("list", f"{value.sql}{order}")
+    texts = Typed(listed, list_of(t.STRING))
+    if sorts_here:
+        texts = python("arrays.distinct", [texts], list_of(t.STRING))
+    return Typed(f"CASE WHEN len({listed}) > 0 THEN {python('arrays.join', [texts, glue], t.STRING).sql} END", t.STRING)
+
+
+def _bits(function: str) -> Callable[..., Typed]:
+    def apply(call: Call, each: Typed) -> Typed:
+        if each.type not in t.INTEGRAL:
+            raise unsupported(f"the function {function}() of {each.type}")
+        return Typed(f"CAST({call(function, each.sql)} AS {sql_type(each.type)})", each.type)
+
+    return apply
+
+
+def _correlation(call: Call, left: Typed, right: Typed) -> Typed:
+    sides = [_double(each, "corr") for each in (left, right)]
+    found = call("corr", *sides)
+    both = call.where(" AND ".join(f"({each}) IS NOT NULL" for each in sides))
+    # Of values that are all the same, DuckDB has null or NaN; Spark has NaN, and null of fewer than two.
+    return Typed(
+        f"CASE WHEN {both('count', '*')} < 2 THEN NULL ELSE coalesce({found}, CAST('NaN' AS DOUBLE)) END", t.DOUBLE
+    )
+
+
+def _regression(function: str) -> Callable[..., Typed]:
+    def apply(call: Call, y: Typed, x: Typed) -> Typed:
+        if function == "regr_count":
+            both = call.where(f"({y.sql}) IS NOT NULL AND ({x.sql}) IS NOT NULL")
+            return Typed(both("count", "*"), t.LONG)
+        return Typed(call(function, _double(y, function), _double(x, function)), t.DOUBLE)
+
+    return apply
+
+
+def _trying(apply: Callable[..., Typed]) -> Callable[..., Typed]:
+    """`try_sum` and `try_avg`: null where the result exceeds its type."""
+
+    def tried(call: Call, each: Typed) -> Typed:
+        found = apply(call, each)
+        return Typed(found.sql.replace("CAST(", "TRY_CAST(", 1), found.type)
+
+    return tried
+
+
 def _median(call: Call, each: Typed) -> Typed:
     return percentile(call, each, literal(0.5, t.DOUBLE))
 
@@ -180,12 +333,35 @@ AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
     "last": (_first("last"), 1, 2),
     "last_value": (_first("last"), 1, 2),
     "max": (_extreme("max"), 1, 1),
-    "max_by": (_by("max_by"), 2, 2),
+    "max_by": (_by("max_by"), 2, 3),
     "mean": (_average, 1, 1),
     "median": (_median, 1, 1),
     "min": (_extreme("min"), 1, 1),
-    "min_by": (_by("min_by"), 2, 2),
-    "percentile": (percentile, 2, 2),
+    "min_by": (_by("min_by"), 2, 3),
+    "percentile": (_percentile, 2, 3),
+    "percentile_approx": (_percentile_approx, 2, 3),
+    "approx_percentile": (_percentile_approx, 2, 3),
+    "approx_count_distinct": (_approx_count_distinct, 1, 2),
+    "bit_and": (_bits("bit_and"), 1, 1),
+    "bit_or": (_bits("bit_or"), 1, 1),
+    "bit_xor": (_bits("bit_xor"), 1, 1),
+    "corr": (_correlation, 2, 2),
+    "kurtosis": (_moment("kurtosis"), 1, 1),
+    "skewness": (_moment("skewness"), 1, 1),
+    "listagg": (joined, 1, 2),
+    "mode": (_mode, 1, 2),
+    "regr_avgx": (_regression("regr_avgx"), 2, 2),
+    "regr_avgy": (_regression("regr_avgy"), 2, 2),
+    "regr_count": (_regression("regr_count"), 2, 2),
+    "regr_intercept": (_regression("regr_intercept"), 2, 2),
+    "regr_r2": (_regression("regr_r2"), 2, 2),
+    "regr_slope": (_regression("regr_slope"), 2, 2),
+    "regr_sxx": (_regression("regr_sxx"), 2, 2),
+    "regr_sxy": (_regression("regr_sxy"), 2, 2),
+    "regr_syy": (_regression("regr_syy"), 2, 2),
+    "string_agg": (joined, 1, 2),
+    "try_avg": (_trying(_average), 1, 1),
+    "try_sum": (_trying(_sum), 1, 1),
     "some": (_logical("bool_or"), 1, 1),
     "std": (_statistic("stddev_samp"), 1, 1),
     "stddev": (_statistic("stddev_samp"), 1, 1),

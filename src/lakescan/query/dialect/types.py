@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.typed import Typed
+from lakescan.expressions.scalar.typed import Typed, nested_sql_type
 
 INSTANT = t.Timestamp()
 _OF_ARROW: dict[pa.DataType, t.Type] = {
@@ -108,7 +108,16 @@ def column_of(sql: str, kind: t.Type) -> Typed:
         return Typed(f"CAST({sql} AS TIMESTAMP)", kind)
     if isinstance(kind, t.Decimal):
         return Typed(f"CAST({sql} AS DECIMAL({kind.precision}, {kind.scale}))", kind)
+    if t.children(kind) and _has_instants(kind):
+        return Typed(f"CAST({sql} AS {nested_sql_type(kind)})", kind)
     return Typed(f"CAST({sql} AS {_CAST[kind]})" if kind in _CAST else sql, kind)
+
+
+def _has_instants(kind: t.Type) -> bool:
+    """Whether it has times inside, and other values than those that DuckDB casts."""
+    if _is_left(kind):
+        return False
+    return isinstance(kind, t.Timestamp) or any(_has_instants(each.type) for each in t.children(kind))
 
 
 def cell_of(sql: str, of: Typed) -> Typed:

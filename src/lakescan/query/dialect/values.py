@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Protocol
 
 from lakescan.common import types as t
@@ -15,10 +16,10 @@ from lakescan.expressions.scalar.translate import BY_UNIT, Translator
 from lakescan.expressions.scalar.typed import Typed, aligned, literal, unsupported
 from lakescan.grammar.text import underlined_at
 from lakescan.query.dialect import in_queries
-from lakescan.query.dialect.aggregates import AGGREGATES, Call, aggregate, percentile
+from lakescan.query.dialect.aggregates import AGGREGATES, Call, aggregate, joined, percentile, percentile_disc
 from lakescan.query.dialect.grouping import Groups, NotGrouped
 from lakescan.query.dialect.scope import Names, Scope
-from lakescan.query.dialect.windows import WINDOW_FUNCTIONS, over, window_call
+from lakescan.query.dialect.windows import WINDOW_FUNCTIONS, ordered, over, window_call
 
 _WRAPPERS = ("Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Window")
 _COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
@@ -220,13 +221,24 @@ class Values(Translator):
         call = Call(distinct, tuple(filters), window)
         values = [self(each) for each in args]
         if order is not None:
-            [ordered, *more] = order.expressions
-            if name != "percentile_cont" or more or ordered.args.get("desc") or len(values) != 1:
-                raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP")
-            return percentile(call, self(ordered.this), values[0])
+            return self._within_group(node, name, call, values, order.expressions)
         if name not in AGGREGATES:
             raise unsupported(f"the function {name}()")
         return aggregate(name, values, call)
+
+    def _within_group(self, node: Any, name: str, call: Call, values: list[Typed], order: list[Any]) -> Typed:
+        if name in ("listagg", "string_agg"):
+            keys = ", ".join(ordered(self(each.this), each) for each in order)
+            return joined(call, *values, order=f" ORDER BY {keys}")
+        [key, *more] = order
+        if name not in ("percentile_cont", "percentile_disc") or more or len(values) != 1:
+            raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP")
+        fraction = values[0]
+        if key.args.get("desc"):
+            if name == "percentile_disc" or not isinstance(fraction.literal, int | float | Decimal):
+                raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP (ORDER BY ... DESC)")
+            fraction = literal(1 - float(fraction.literal), t.DOUBLE)
+        return (percentile if name == "percentile_cont" else percentile_disc)(call, self(key.this), fraction)
 
     def _window(self, node: Any) -> Typed:
         from sqlglot import exp
@@ -242,24 +254,15 @@ class Values(Translator):
             raise unsupported(f"IGNORE NULLS of {name}()")
         return self.aggregated(called, window)
 
-    # Intervals
+    # Times
 
     def _moved(self, node: Any) -> Typed | None:
-        """A date or timestamp and an interval, or a number of days."""
+        """A date and a number of days; None for other operands."""
         from sqlglot import exp
 
-        sign = 1 if isinstance(node, exp.Add) else -1
-        left, right = node.this.unnest(), node.expression.unnest()
-        if isinstance(left, exp.Interval) and sign == 1:
-            left, right = right, left
-        if isinstance(right, exp.Interval):
-            number, unit = _interval(right)
-            return time_functions.shifted(self(left), sign * number, unit)
         first, second = self(node.this), self(node.expression)
         if first.type == t.DATE and second.type in (t.BYTE, t.SHORT, t.INT):
-            return time_functions.moved("+" if sign == 1 else "-")(first, second)
-        if first.type == t.DATE and second.type == t.DATE and sign == -1:
-            raise unsupported("a difference of dates, an interval (datediff() gives the days),")
+            return time_functions.moved("+" if isinstance(node, exp.Add) else "-")(first, second)
         # Not to be translated once more: in a chain of sums, the time would double with each of them.
         for operand, value in ((node.this, first), (node.expression, second)):
             self._translated[id(operand)] = (operand, value)
@@ -283,19 +286,6 @@ def _searched(case: Any) -> Any:
     return node
 
 
-def _interval(node: Any) -> tuple[int, str]:
-    from sqlglot import exp
-
-    number, unit, sign = node.this, node.args.get("unit"), 1
-    while isinstance(number, exp.Neg | exp.Paren):
-        sign, number = (-sign if isinstance(number, exp.Neg) else sign), number.this
-    text = number.name.strip() if isinstance(number, exp.Literal) else ""
-    digits = text[1:] if text[:1] in "+-" else text
-    if not digits.isdecimal() or not isinstance(unit, exp.Var):
-        raise unsupported(f"{node.sql('spark')!r}")
-    return sign * int(text), unit.name.lower().removesuffix("s")
-
-
 def _aggregate_of(node: Any) -> Any:
     """The call of an aggregate function that a node is, below its FILTER; None for other nodes."""
     while type(node).__name__ in ("Filter", "WithinGroup"):
@@ -303,7 +293,7 @@ def _aggregate_of(node: Any) -> Any:
     if type(node).__name__ != "Anonymous":
         return None
     name = str(node.this).lower()
-    known = name in AGGREGATES or name in ("grouping", "grouping_id", "percentile_cont")
+    known = name in AGGREGATES or name in ("grouping", "grouping_id", "percentile_cont", "percentile_disc")
     return node if known else None
 
 

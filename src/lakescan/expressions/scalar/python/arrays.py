@@ -181,7 +181,9 @@ def slice_(values: list[Any], start: int, size: int) -> list[Any]:
 
 def join(values: list[str | None], separator: str, null: str | None = None) -> str:
     """Return the texts of a list with a separator between them; nulls are skipped, or written as a text."""
-    return separator.join(null if each is None else each for each in values if each is not None or null is not None)
+    if null is None:
+        return separator.join(each for each in values if each is not None)
+    return separator.join(null if each is None else each for each in values)
 
 
 def flatten(values: list[Any]) -> list[Any] | None:
@@ -201,7 +203,7 @@ def sequence(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[int]
             step = unit if start <= stop else -unit
         if isinstance(step_type, Interval):
             return _times(start, stop, step, step_type, kind)
-        if step == 0 and start != stop or (stop - start) * step < 0:
+        if (step == 0 and start != stop) or (stop - start) * step < 0:
             raise FailedValue(f"ILLEGAL_SEQUENCE_BOUNDARIES: sequence() from {start} to {stop} by {step}")
         if step == 0:
             return [start]
@@ -222,7 +224,8 @@ def _times(start: int, stop: int, step: int, of: Interval, kind: t.Type) -> list
             if step == 0:
                 raise FailedValue("a sequence() of dates takes steps of whole days")
         return list(range(start, stop + (1 if step > 0 else -1), step))
-    found, n = [], 0
+    found: list[int] = []
+    n = 0
     move = times.add_months if is_date else times.add_months_to_time
     while True:
         value = move(start, n * step)
@@ -254,7 +257,7 @@ def map_from_entries(entries: list[dict[str, Any] | None]) -> list[tuple[Any, An
     """Return a map of structs of a key and a value; None if one is null."""
     if None in entries:
         return None
-    return _checked_keys([tuple(each.values()) for each in entries if each is not None])  # type: ignore[misc]
+    return _checked_keys([tuple(each.values()) for each in entries if each is not None])
 
 
 def map_concat(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

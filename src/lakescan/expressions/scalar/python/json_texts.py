@@ -90,8 +90,13 @@ def get_json_object(text: str, path: str) -> str | None:
     value = found[0]
     if value is None:
         return None if not many else "null"
-    return str(value) if isinstance(value, str) and not many else written(value) if not isinstance(value, str) or many \
+    return (
+        str(value)
+        if isinstance(value, str) and not many
+        else written(value)
+        if not isinstance(value, str) or many
         else str(value)
+    )
 
 
 def _found(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
@@ -172,9 +177,7 @@ def to_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None
     return apply
 
 
-def _json_writer(
-    kind: t.Type, keeps: bool, times: dict[str, str | None] | None = None
-) -> Callable[[Any], str]:
+def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None = None) -> Callable[[Any], str]:
     match kind:
         case t.Struct():
             members = [(each.name, _json_writer(each.type, keeps, times)) for each in kind.fields]
@@ -195,9 +198,7 @@ def _json_writer(
             key, item = texts.writer_of(kind.key.type), _json_writer(kind.value.type, keeps, times)
 
             def of_map(value: list[tuple[Any, Any]]) -> str:
-                listed = [
-                    f"{_written(key(k))}:{'null' if v is None else item(v)}" for k, v in value
-                ]
+                listed = [f"{_written(key(k))}:{'null' if v is None else item(v)}" for k, v in value]
                 return "{" + ",".join(listed) + "}"
 
             return of_map
@@ -205,14 +206,14 @@ def _json_writer(
             if times and times.get("dateformat"):
                 from lakescan.expressions.scalar.python.times import date_format
 
-                form = times["dateformat"]
+                form = str(times["dateformat"])
                 return lambda value: _written(date_format(value * 86_400_000_000, form))
             return lambda value: _written(casts.date_as_text(value))
         case t.Timestamp():
             if times and times.get("timestampformat"):
                 from lakescan.expressions.scalar.python.times import date_format
 
-                form = times["timestampformat"]
+                form = str(times["timestampformat"])
                 return lambda value: _written(date_format(value, form))
             zone = "Z" if kind.zoned else ""
             return lambda value: f'"{_timestamp(value)}{zone}"'
@@ -220,9 +221,7 @@ def _json_writer(
             return lambda value: "true" if value else "false"
         case t.FLOAT | t.DOUBLE:
             number = double_text if kind == t.DOUBLE else float_text
-            return lambda value: (
-                f'"{number(value)}"' if value != value or abs(value) == float("inf") else number(value)
-            )
+            return lambda value: f'"{number(value)}"' if value != value or abs(value) == float("inf") else number(value)
         case t.BINARY:
             return lambda value: f'"{base64.b64encode(value).decode()}"'
         case t.STRING:
@@ -270,7 +269,7 @@ def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
             if isinstance(result, t.ListOf) and isinstance(value, tuple) and isinstance(result.element.type, t.Struct):
                 value = [value]
             if value is None:
-                return None if not isinstance(result, t.Struct) else None
+                return None
             return reader(value)
         except (ValueError, RecursionError, _Malformed) as error:
             if fails:
@@ -336,7 +335,9 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
             case t.BYTE | t.SHORT | t.INT | t.LONG if is_number:
                 found = text_values.whole_of(value, 8 << t.INTEGRAL.index(kind))
             case t.FLOAT | t.DOUBLE:
-                if is_number or (is_text and value in ("NaN", "Infinity", "+Infinity", "-Infinity", "INF", "-INF", "+INF")):
+                if is_number or (
+                    is_text and value in ("NaN", "Infinity", "+Infinity", "-Infinity", "INF", "-INF", "+INF")
+                ):
                     found = float(str(value).replace("INF", "Infinity"))
             case t.Decimal():
                 if is_number or is_text:
@@ -418,5 +419,3 @@ def _sql(kind: Any) -> str:
 
 def _name(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) else f"`{text}`"
-
-

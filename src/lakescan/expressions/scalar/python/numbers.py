@@ -135,9 +135,6 @@ def shift(value: int, count: int, bits: int, kind: str) -> int:
     return moved - (1 << bits) if moved >> (bits - 1) else moved
 
 
-
-
-
 class _Form:
     """A format of numbers, taken apart: `S999,099.99`."""
 
@@ -185,7 +182,7 @@ def try_to_number(text: str, form: str) -> Decimal | None:
     if wanted.sign and wanted.sign_first and rest[:1] == "-" and not negative:
         negative, rest = True, rest[1:]
     whole, point, fraction = rest.partition(".")
-    if point and not wanted.point or not re.fullmatch("[0-9,]*", whole) or not re.fullmatch("[0-9]*", fraction):
+    if (point and not wanted.point) or not re.fullmatch("[0-9,]*", whole) or not re.fullmatch("[0-9]*", fraction):
         return None
     groups, wanted_groups = whole.split(","), wanted.whole.split(",")
     if len(groups) > len(wanted_groups) or len(fraction) > len(wanted.fraction):
@@ -201,3 +198,28 @@ def try_to_number(text: str, form: str) -> Decimal | None:
     value = Decimal(f"{digits or '0'}.{fraction.ljust(len(wanted.fraction), '0') or '0'}")
     value = value.quantize(Decimal(1).scaleb(-len(wanted.fraction)), context=_WIDE)
     return -value if negative else value
+
+
+def _interval(value: Decimal) -> int:
+    whole = int(value.quantize(Decimal(1), rounding=ROUND_HALF_UP, context=_WIDE))
+    if not -(2**63) <= whole < 2**63:
+        raise FailedValue("INTERVAL_ARITHMETIC_OVERFLOW: the interval is too long")
+    return whole
+
+
+def _exact(number: Any) -> Decimal:
+    if isinstance(number, float) and not math.isfinite(number):
+        raise FailedValue("INTERVAL_ARITHMETIC_OVERFLOW: an interval and a number that is not finite")
+    return Decimal(number)
+
+
+def interval_times(interval: int, number: Any) -> int:
+    """Return an interval multiplied by a number."""
+    return _interval(_WIDE.multiply(Decimal(interval), _exact(number)))
+
+
+def interval_divided(interval: int, number: Any) -> int:
+    """Return an interval divided by a number."""
+    if number == 0:
+        raise FailedValue("INTERVAL_DIVIDED_BY_ZERO: an interval divided by zero. try_divide returns null for it")
+    return _interval(_WIDE.divide(Decimal(interval), _exact(number)))

@@ -65,7 +65,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         elif each == "." and not flags & re.DOTALL:
             parts.append(f"[^{_ENDS}]")
         elif each == "$" and not flags & re.MULTILINE:
-            parts.append(rf"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)")
+            parts.append(r"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)")
         elif each == "(" and pattern.startswith("?<", at) and pattern[at + 2 : at + 3] not in ("=", "!"):
             parts.append("(?P<")
             at += 2
@@ -105,7 +105,7 @@ def _escaped(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
     if each == "z":
         return r"\Z", at + 1
     if each == "Z":
-        return rf"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)", at + 1
+        return r"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)", at + 1
     if each == "e":
         return r"\x1b", at + 1
     if each == "k":
@@ -138,7 +138,7 @@ def matches(text: str, pattern: str) -> bool:
 def _group(found: re.Pattern[str], group: int, name: str) -> None:
     if not 0 <= group <= found.groups:
         raise FailedValue(
-            f"INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX: {name}() takes a group between 0 and {found.groups}, not {group}"
+            f"INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX: {name}() takes a group from 0 to {found.groups}, not {group}"
         )
 
 
@@ -210,7 +210,8 @@ def split(text: str, pattern: str, limit: int) -> list[str]:
     if not pattern:
         letters = [*text] or [""]
         return letters if limit <= 0 or len(letters) <= limit else [*letters[: limit - 1], text[limit - 1 :]]
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for match in of(pattern).finditer(text):
         if limit > 0 and len(parts) == limit - 1:
             break
@@ -230,7 +231,9 @@ def _like(pattern: str, escape: str, ignores_case: bool) -> re.Pattern[str]:
         if each == escape:
             following = next(letters, "")
             if following not in ("%", "_", escape) or not following:
-                raise FailedValue(f"INVALID_FORMAT: the pattern {pattern!r} has {escape!r} before an ordinary character")
+                raise FailedValue(
+                    f"INVALID_FORMAT: the pattern {pattern!r} has {escape!r} before an ordinary character"
+                )
             parts.append(re.escape(following))
         else:
             parts.append(".*" if each == "%" else "." if each == "_" else re.escape(each))

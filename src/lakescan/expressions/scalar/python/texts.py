@@ -332,8 +332,10 @@ def encode(text: str, charset: str) -> bytes:
     """Return the text in a charset; characters that it lacks fail."""
     name = _charset(charset)
     try:
-        return b"\xfe\xff" + text.encode("utf-16-be") if name == "utf-16" else text.encode(
-            "utf-32-be" if name == "utf-32" else name
+        return (
+            b"\xfe\xff" + text.encode("utf-16-be")
+            if name == "utf-16"
+            else text.encode("utf-32-be" if name == "utf-32" else name)
         )
     except UnicodeEncodeError as error:
         raise FailedValue(f"MALFORMED_CHARACTER_CODING: {text!r} has characters that {charset} lacks") from error

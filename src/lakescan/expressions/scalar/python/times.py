@@ -269,7 +269,8 @@ def months_between(end: int, start: int, rounds: bool) -> float:
 def _month_length(year: int, month: int) -> int:
     following = days_of(year + month // 12, month % 12 + 1, 1)
     first = days_of(year, month, 1)
-    assert following is not None and first is not None
+    assert following is not None
+    assert first is not None
     return following - first
 
 

@@ -1,0 +1,215 @@
+"""Functions that take functions: `transform(prices, x -> x * 2)`. DuckDB calls them as lambdas of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.collections import list_of
+from lakescan.expressions.scalar.typed import Typed, common_type, converted, nested_sql_type, unsupported
+from lakescan.expressions.scalar.udf import python
+
+Variables = Mapping[str, Typed]
+
+
+@dataclass(frozen=True)
+class Lambda:
+    """A function in an argument: the names of its parameters, and `body`, which translates it for their values."""
+
+    names: Sequence[str]
+    body: Callable[[Variables], Typed]
+    depth: int
+
+    def name(self, place: int) -> str:
+        """Return a parameter's name in SQL, which no lambda around this one has."""
+        return f"v{self.depth}_{place}"
+
+    def of(self, *values: Typed) -> Typed:
+        """Return the body for these values of its first parameters; raises `UnsupportedFeature` for other numbers."""
+        if len(self.names) > len(values):
+            raise unsupported(f"a function of {len(self.names)} parameters in this place")
+        return self.body(dict(zip((each.lower() for each in self.names), values, strict=False)))
+
+
+def _element(of: Any, name: str) -> t.Type:
+    if not isinstance(of, Typed) or not isinstance(of.type, t.ListOf):
+        raise unsupported(f"the function {name}() of {getattr(of, 'type', 'a function')}")
+    return of.type.element.type
+
+
+def _map(of: Any, name: str) -> t.MapOf:
+    if not isinstance(of, Typed) or not isinstance(of.type, t.MapOf):
+        raise unsupported(f"the function {name}() of {getattr(of, 'type', 'a function')}")
+    return of.type
+
+
+def _over(function: str, of: Typed, each: Lambda, element: t.Type) -> tuple[str, Typed]:
+    """A call of DuckDB's for the elements of a list, and the body; a second parameter is their place, from 0."""
+    value, place = each.name(0), each.name(1)
+    body = each.of(Typed(value, element), Typed(f"CAST({place} - 1 AS INTEGER)", t.INT))
+    names = f"{value}, {place}" if len(each.names) > 1 else value
+    return f"{function}({of.sql}, lambda {names}: {body.sql})", body
+
+
+def transform(of: Typed, each: Lambda) -> Typed:
+    """Return `transform(list, function)`."""
+    sql, body = _over("list_transform", of, each, _element(of, "transform"))
+    return Typed(sql, list_of(body.type), of.raises or body.raises)
+
+
+def _condition(body: Typed, name: str) -> None:
+    if body.type not in (t.BOOLEAN, t.UNKNOWN):
+        raise unsupported(f"the function {name}() with a condition of {body.type}")
+
+
+def filtered(of: Typed, each: Lambda) -> Typed:
+    """Return `filter(list, function)`, or of a map."""
+    sql, body = _over("list_filter", of, each, _element(of, "filter"))
+    _condition(body, "filter")
+    return Typed(sql, of.type, of.raises or body.raises)
+
+
+def _quantified(name: str, decides: str, other: str) -> Callable[[Typed, Lambda], Typed]:
+    def apply(of: Typed, each: Lambda) -> Typed:
+        sql, body = _over("list_transform", of, each, _element(of, name))
+        _condition(body, name)
+        tests = f"CAST({sql} AS BOOLEAN[])"
+        found = f"WHEN list_contains({tests}, {decides}) THEN {decides}"
+        cases = f"WHEN ({of.sql}) IS NULL THEN NULL {found} WHEN list_count({tests}) < len({tests}) THEN NULL"
+        return Typed(f"CASE {cases} ELSE {other} END", t.BOOLEAN, of.raises or body.raises)
+
+    return apply
+
+
+def aggregate(of: Typed, start: Typed, merge: Lambda, finish: Lambda | None = None) -> Typed:
+    """Return `aggregate(list, start, merge, finish)`."""
+    element = _element(of, "aggregate")
+    total, value = merge.name(0), merge.name(1)
+    kind = start.type
+    body = merge.of(Typed(total, kind), Typed(value, element))
+    if body.type != kind:
+        wider = common_type(Typed("", kind), Typed("", body.type), "the function aggregate()")
+        if wider != kind:
+            raise unsupported(f"the function aggregate() whose start is {kind} and whose result is {body.type}")
+    # Elements are packed, so that the start may have another type than they have.
+    packed = f"list_transform({of.sql}, lambda {value}p: {{'e': {value}p, 't': {_null(kind)}}})"
+    inner = merge.of(Typed(f"struct_extract({total}, 't')", kind), Typed(f"struct_extract({value}, 'e')", element))
+    step = f"{{'e': {_null(element)}, 't': {converted(inner, kind).sql}}}"
+    first = f"{{'e': {_null(element)}, 't': {start.sql}}}"
+    reduced = f"struct_extract(list_reduce({packed}, lambda {total}, {value}: {step}, {first}), 't')"
+    result = Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {reduced} END", kind, True)
+    if finish is None:
+        return result
+    done = f"list_transform([{result.sql}], lambda {finish.name(2)}: "
+    last = finish.of(Typed(finish.name(2), kind))
+    sql = f"CASE WHEN ({of.sql}) IS NOT NULL THEN list_extract({done}{last.sql}), 1) END"
+    return Typed(sql, last.type, True)
+
+
+def _null(kind: t.Type) -> str:
+    return f"CAST(NULL AS {nested_sql_type(kind)})"
+
+
+def zip_with(left: Typed, right: Typed, each: Lambda) -> Typed:
+    """Return `zip_with(list, list, function)`; the shorter list is filled up with nulls."""
+    one, other = _element(left, "zip_with"), _element(right, "zip_with")
+    place = each.name(0)
+    body = each.of(
+        Typed(f"list_extract({left.sql}, {place})", one), Typed(f"list_extract({right.sql}, {place})", other)
+    )
+    places = f"range(1, greatest(len({left.sql}), len({right.sql})) + 1)"
+    sql = f"list_transform({places}, lambda {place}: {body.sql})"
+    absent = f"({left.sql}) IS NULL OR ({right.sql}) IS NULL"
+    return Typed(f"CASE WHEN {absent} THEN NULL ELSE {sql} END", list_of(body.type), True)
+
+
+def _entries(of: Typed, each: Lambda, kind: t.MapOf) -> tuple[str, Typed]:
+    entry = each.name(0)
+    key, value = Typed(f"{entry}.key", kind.key.type), Typed(f"{entry}.value", kind.value.type)
+    return entry, each.of(key, value)
+
+
+def map_filter(of: Typed, each: Lambda) -> Typed:
+    """Return `map_filter(map, function)`."""
+    kind = _map(of, "map_filter")
+    entry, body = _entries(of, each, kind)
+    _condition(body, "map_filter")
+    sql = f"map_from_entries(list_filter(map_entries({of.sql}), lambda {entry}: {body.sql}))"
+    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {sql} END", of.type, of.raises or body.raises)
+
+
+def transform_values(of: Typed, each: Lambda) -> Typed:
+    """Return `transform_values(map, function)`."""
+    kind = _map(of, "transform_values")
+    entry, body = _entries(of, each, kind)
+    packed = f"{{'key': {entry}.key, 'value': {body.sql}}}"
+    sql = f"map_from_entries(list_transform(map_entries({of.sql}), lambda {entry}: {packed}))"
+    result = t.MapOf(t.Field(0, "key", kind.key.type), t.Field(0, "value", body.type))
+    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {sql} END", result, of.raises or body.raises)
+
+
+def transform_keys(of: Typed, each: Lambda) -> Typed:
+    """Return `transform_keys(map, function)`; keys that are there twice fail it."""
+    kind = _map(of, "transform_keys")
+    entry, body = _entries(of, each, kind)
+    packed = f"{{'key': {body.sql}, 'value': {entry}.value}}"
+    entries = Typed(
+        f"list_transform(map_entries({of.sql}), lambda {entry}: {packed})",
+        list_of(t.Struct((t.Field(0, "key", body.type), t.Field(0, "value", kind.value.type)))),
+    )
+    result = t.MapOf(t.Field(0, "key", body.type), t.Field(0, "value", kind.value.type))
+    made = python("arrays.map_from_entries", [entries], result, raises=True)
+    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {made.sql} END", result, True)
+
+
+def map_zip_with(left: Typed, right: Typed, each: Lambda) -> Typed:
+    """Return `map_zip_with(map, map, function)`: of all keys of both."""
+    one, other = _map(left, "map_zip_with"), _map(right, "map_zip_with")
+    if one.key.type != other.key.type:
+        raise unsupported("the function map_zip_with() of maps with keys of different types")
+    key = each.name(0)
+    values = [
+        python("arrays.map_value", [of, Typed(key, kind.key.type)], kind.value.type)
+        for of, kind in ((left, one), (right, other))
+    ]
+    body = each.of(Typed(key, one.key.type), *values)
+    keys = python(
+        "arrays.union",
+        [Typed(f"map_keys({left.sql})", list_of(one.key.type)), Typed(f"map_keys({right.sql})", list_of(one.key.type))],
+        list_of(one.key.type),
+    )
+    packed = f"{{'key': {key}, 'value': {body.sql}}}"
+    sql = f"map_from_entries(list_transform({keys.sql}, lambda {key}: {packed}))"
+    absent = f"({left.sql}) IS NULL OR ({right.sql}) IS NULL"
+    result = t.MapOf(t.Field(0, "key", one.key.type), t.Field(0, "value", body.type))
+    return Typed(f"CASE WHEN {absent} THEN NULL ELSE {sql} END", result, True)
+
+
+HIGHER_ORDER: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
+    "transform": (transform, 2, 2),
+    "filter": (filtered, 2, 2),
+    "exists": (_quantified("exists", "TRUE", "FALSE"), 2, 2),
+    "forall": (_quantified("forall", "FALSE", "TRUE"), 2, 2),
+    "aggregate": (aggregate, 3, 4),
+    "reduce": (aggregate, 3, 4),
+    "zip_with": (zip_with, 3, 3),
+    "map_filter": (map_filter, 2, 2),
+    "map_zip_with": (map_zip_with, 3, 3),
+    "transform_keys": (transform_keys, 2, 2),
+    "transform_values": (transform_values, 2, 2),
+}
+
+
+def call(name: str, args: Sequence[Typed | Lambda]) -> Typed:
+    """Return a call of a function that takes a function; raises `UnsupportedFeature` for other ones."""
+    apply, least, most = HIGHER_ORDER.get(name.lower(), (None, 0, 0))
+    if apply is None:
+        raise unsupported(f"the function {name}() with a function")
+    if not least <= len(args) <= most:
+        raise unsupported(f"the function {name}() with {len(args)} arguments")
+    takes = 1 if name.lower() in ("transform", "filter") or most == 2 else 2
+    if not all(isinstance(each, Lambda) == (n >= takes) for n, each in enumerate(args)):
+        raise unsupported(f"the function {name}() with these arguments")
+    return apply(*args)
