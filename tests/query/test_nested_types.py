@@ -46,7 +46,6 @@ REFUSED = [
     "CAST(NULL AS STRUCT<a: INT, a: INT>)",
     "array(named_struct('a', 1), named_struct('b', 2))",
     "array() = array(1)",
-    "try_cast(array('1', 'x') AS ARRAY<INT>)",
 ]
 
 
@@ -63,7 +62,7 @@ def test_what_is_not_converted_is_refused_by_name(text: str) -> None:
 
 
 def test_a_cast_inside_a_list_fails_as_it_does_outside() -> None:
-    with pytest.raises(lakescan.QueryFailed, match="text x"):
+    with pytest.raises(lakescan.QueryFailed, match="text 'x' is no INT"):
         lakescan.sql("SELECT CAST(array('1', 'x') AS ARRAY<INT>)").to_arrow()
 
 

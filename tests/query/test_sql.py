@@ -167,13 +167,6 @@ def test_expressions_have_their_values_in_spark(shop: Path, expression: str, val
     assert found[0][0].as_py() == value
 
 
-def test_a_value_on_which_the_engines_differ_is_told_with_what_to_do() -> None:
-    rows = pa.table({"name": ["a", "ß"]})
-    assert lakescan.sql("SELECT upper(name) FROM r WHERE name = 'a'", r=rows).to_arrow()[0].to_pylist() == ["A"]
-    with pytest.raises(QueryFailed, match=r"upper\(\) of the text ß: .* lakescan\.spark\.sql"):
-        lakescan.sql("SELECT upper(name) FROM r", r=rows).to_arrow()
-
-
 def test_columns_without_a_name_are_named_as_in_spark(shop: Path) -> None:
     assert lakescan.sql("SELECT count(*), max(id) FROM shop.db.orders").schema.names == ["count(1)", "max(id)"]
 
@@ -187,7 +180,7 @@ def test_what_fails_in_spark_fails(shop: Path, expression: str) -> None:
         lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
 
 
-@pytest.mark.parametrize("expression", ["bround(price)", "regexp_extract(country, 'F')", "my_function(id)", "rand()"])
+@pytest.mark.parametrize("expression", ["my_function(id)", "rand()", "from_avro(country, 'x')"])
 def test_functions_in_which_the_engines_differ_are_refused_by_name(shop: Path, expression: str) -> None:
     with pytest.raises(UnsupportedFeature, match=rf"function {expression.split('(')[0]}\(\)"):
         lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
@@ -313,9 +306,7 @@ def test_a_query_of_with_may_have_any_name(shop: Path) -> None:
     [
         "FROM {t} |> LIMIT 1 |> WHERE id = 2",
         "SELECT -id AS id FROM {t} ORDER BY id + 0",
-        "SELECT approx_count_distinct(id) FROM {t}",
         "SELECT rank(id) FROM {t}",
-        "SELECT id FROM {t} WHERE name = 1",
         "SELECT * FROM {t} PIVOT (count(*) FOR id IN (1, 2))",
         "SELECT id FROM {t} TABLESAMPLE (10 PERCENT)",
     ],
@@ -343,7 +334,7 @@ def test_sums_may_have_many_terms() -> None:
 def test_a_value_that_fails_after_the_first_rows_is_told_as_any_other(how: str) -> None:
     texts = pa.table({"text": ["1"] * 500_000 + ["x"]})
     query = lakescan.sql("SELECT CAST(text AS INT) AS number FROM texts", texts=texts)
-    with pytest.raises(QueryFailed, match=r"the text x.*lakescan\.spark\.sql"):
+    with pytest.raises(QueryFailed, match=r"CAST_INVALID_INPUT: the text 'x' is no INT"):
         for _ in getattr(query, how)():
             pass
 

@@ -25,7 +25,85 @@ def respelled(text: str) -> str:
 
     Raises `InvalidStatement` for text that cannot be taken apart, `MissingDependency` without sqlglot.
     """
-    return with_clauses_as_hints(_with_select_for_table(_with_clauses_of_time(text)))
+    text = with_clauses_as_hints(_with_select_for_table(_with_clauses_of_time(text)))
+    return _with_parentheses_in_values(_with_commas_in_calls(_with_joined_bytes(text)))
+
+
+_BYTES = re.compile(r"\b[xX]\s+'")
+_WORDED = {"SUBSTR": ("FROM", "FOR"), "OVERLAY": ("PLACING", "FROM", "FOR")}
+_ENDS_OF_VALUES = {"STRING", "NUMBER", "R_PAREN", "R_BRACKET", "NULL", "TRUE", "FALSE", "HEX_STRING"}
+
+
+def _with_joined_bytes(text: str) -> str:
+    """The text with `X'1F'` for `X '1F'`."""
+    if not _BYTES.search(text):
+        return text
+    return edited(
+        text,
+        [
+            (one.end + 1, other.start, "")
+            for one, other in pairwise(tokens(text))
+            if one.text.upper() == "X" and one.token_type.name == "VAR" and other.token_type.name == "STRING"
+        ],
+    )
+
+
+def _with_commas_in_calls(text: str) -> str:
+    """The text with commas for the words in `overlay(a PLACING b FROM 1 FOR 2)` and `substr(a FROM 1 FOR 2)`."""
+    if not re.search(r"\b(?:overlay|substr)\s*\(", text, re.IGNORECASE):
+        return text
+    found = tokens(text)
+    edits = []
+    for n, each in enumerate(found[:-1]):
+        words = _WORDED.get(each.text.upper(), ())
+        if not words or found[n + 1].token_type.name != "L_PAREN":
+            continue
+        depth = 0
+        for inner in found[n + 1 :]:
+            depth += (inner.text in "([") - (inner.text in ")]") if inner.token_type.name != "STRING" else 0
+            if depth == 0:
+                break
+            if depth == 1 and inner.text.upper() in words and inner.token_type.name not in ("STRING", "IDENTIFIER"):
+                edits.append((inner.start, inner.end + 1, ","))
+    return edited(text, edits)
+
+
+def _with_parentheses_in_values(text: str) -> str:
+    """The text with `VALUES (1), (2) AS t(a)` for `VALUES 1, 2 AS t(a)`."""
+    if "values" not in text.lower():
+        return text
+    found = tokens(text)
+    edits: list[tuple[int, int, str]] = []
+    for n, each in enumerate(found[:-1]):
+        if each.token_type.name == "VALUES" and found[n + 1].token_type.name != "L_PAREN":
+            edits += _parenthesized(found, n + 1)
+    return edited(text, edits)
+
+
+def _parenthesized(found: list[Any], at: int) -> list[tuple[int, int, str]]:
+    """Parentheses for the values from a token on, up to a word that is no part of a value."""
+    edits: list[tuple[int, int, str]] = []
+    start, depth = at, 0
+    for n in range(at, len(found) + 1):
+        each = found[n] if n < len(found) else None
+        kind = "" if each is None else each.token_type.name
+        is_end = each is None or (
+            depth == 0
+            and (
+                kind in ("R_PAREN", "ALIAS", "SEMICOLON")
+                or (n > start and kind in ("VAR", "IDENTIFIER") and found[n - 1].token_type.name in _ENDS_OF_VALUES)
+            )
+        )
+        if is_end or (depth == 0 and kind == "COMMA"):
+            if n > start and found[start].token_type.name != "L_PAREN":
+                edits.append((found[start].start, found[start].start, "("))
+                edits.append((found[n - 1].end + 1, found[n - 1].end + 1, ")"))
+            if is_end:
+                return edits
+            start = n + 1
+        elif each is not None and kind != "STRING":
+            depth += (each.text in ("(", "[")) - (each.text in (")", "]"))
+    return edits
 
 
 def _with_clauses_of_time(text: str) -> str:

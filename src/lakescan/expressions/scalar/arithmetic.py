@@ -268,6 +268,8 @@ def bitwise(op: str) -> Callable[[Typed, Typed], Typed]:
 
 def positive(each: Typed) -> Typed:
     """Return `+each`, the number itself."""
+    if each.type == t.STRING:
+        return converted(each, t.DOUBLE)
     if not isinstance(each.type, t.Decimal):
         _number(each.type, "the operator +")
     return each
@@ -283,6 +285,8 @@ def negative(each: Typed) -> Typed:
         return Typed(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, literal=-each.literal)
     if isinstance(each.type, Interval):
         return interval_values.negated(each)
+    if each.type == t.STRING:
+        each = replace(converted(each, t.DOUBLE), literal=None)
     return _same_type("-", each, "the operator -")
 
 
@@ -290,6 +294,8 @@ def absolute(each: Typed) -> Typed:
     """Return `abs(each)`."""
     if isinstance(each.type, Interval):
         return interval_values.absolute(each)
+    if each.type == t.STRING:
+        each = replace(converted(each, t.DOUBLE), literal=None)
     return _same_type("abs", each, "the function abs()")
 
 

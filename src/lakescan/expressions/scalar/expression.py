@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from lakescan.expressions.scalar.parse import parse_expression
 from lakescan.expressions.scalar.translate import Translator
 from lakescan.expressions.scalar.typed import UNEQUAL, Typed, sql_type, unsupported
 from lakescan.expressions.scalar.udf import Udf, remember, udfs_in
+
+_IN_PYTHON = re.compile(r"^.*Python exception occurred while executing the UDF: \w+: ")
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class ScalarExpression:
         try:
             return computed(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
         except FailedEvaluation as error:
-            problem = str(error).splitlines()[0]
+            problem = _IN_PYTHON.sub("", str(error)).splitlines()[0]
             _, unequal, what = problem.partition(UNEQUAL)
             if unequal:
                 raise unsupported(f"{self.text!r}: {what}") from error
