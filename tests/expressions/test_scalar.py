@@ -66,7 +66,9 @@ def test_parts_that_engines_read_otherwise_are_refused(text: str, named: str) ->
 def test_texts_and_years_that_duckdb_reads_otherwise_are_as_in_spark(text: str, value: object) -> None:
     kinds = {"i": t.INT, "s": t.STRING, "d": t.DATE, "s2": t.STRING}
     schema = Schema(tuple(t.Field(place, name, kind) for place, (name, kind) in enumerate(kinds.items(), 1)))
-    rows = pa.RecordBatch.from_pydict({"i": [1], "s": ["2024-1-2 0:00:00 +02:00"], "d": [date(9999, 12, 31)], "s2": [" 5.0"]})
+    rows = pa.RecordBatch.from_pydict(
+        {"i": [1], "s": ["2024-1-2 0:00:00 +02:00"], "d": [date(9999, 12, 31)], "s2": [" 5.0"]}
+    )
     rows = rows.set_column(0, "i", rows["i"].cast(pa.int32()))
     expression = pickle.loads(pickle.dumps(ScalarExpression.of(text, schema)))
     assert expression.evaluate(rows).to_pylist() == [value]

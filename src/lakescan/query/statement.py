@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from lakescan.errors import InvalidOption, InvalidStatement, missing_dependency
+from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature, missing_dependency
 from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.grammar.text import edited, tokens, underlined
 
@@ -22,6 +22,7 @@ _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _QUERY_WORDS = re.compile(r"[(\s]*(?:select|with|from|values|table|map|reduce)\b", re.IGNORECASE)
 _CHANGE_WORDS = re.compile(r"(?:delete|update|merge|insert|truncate)\b", re.IGNORECASE)
 _CHANGES_BEHIND = re.compile(r"\b(?:delete|update|merge|insert)\b", re.IGNORECASE)
+_UNSIGNED_SHIFT = re.compile(r"[\w)\]]\s*>>>\s*[\w(]")
 _BEHIND_WITH = ("delete", "update", "merge", "insert")
 
 Arguments = Mapping[str, Any] | Sequence[Any] | None
@@ -153,6 +154,9 @@ def parsed(text: str) -> Any:
     try:
         trees = sqlglot.parse(with_escaped_quotes(text), dialect="spark")
     except sqlglot.ParseError as error:
+        if _UNSIGNED_SHIFT.search(text):
+            advice = "Write shiftrightunsigned(a, b)."
+            raise UnsupportedFeature("the operator >>> in SQL that runs in this process", advice) from error
         found = error.errors[0] if error.errors else {}
         what = str(found.get("description") or "it does not parse")
         raise _invalid(text, what.split(" for <class")[0], found) from error

@@ -60,7 +60,18 @@ def _plain(array: pa.Array) -> pa.Array:
         return array.cast(pa.timestamp("us"))
     if pa.types.is_date32(array.type):
         _check_years(array.cast(pa.int32()), _DAYS, array)
-    return array
+    return array.cast(wall) if array.type != (wall := _on_wall_clocks(array.type)) else array
+
+
+def _on_wall_clocks(kind: pa.DataType) -> pa.DataType:
+    """The type with wall-clock times for the instants inside."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_on_wall_clocks(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_on_wall_clocks(kind.key_type), _on_wall_clocks(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _on_wall_clocks(each.type)) for each in kind])
+    return pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) and kind.tz else kind
 
 
 def _check_years(numbers: pa.Array, limits: tuple[int, int], array: pa.Array) -> None:

@@ -96,8 +96,10 @@ def _whole_interval(kind: Interval) -> Interval:
 
 def _average(call: Call, each: Typed) -> Typed:
     if isinstance(each.type, Interval):
-        total, count = call("sum", each.sql), call("count", each.sql)
-        given = [Typed(f"CAST({total} AS BIGINT)", each.type), Typed(f"nullif({count}, 0)", t.LONG)]
+        given = [
+            Typed(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type)),
+            Typed(f"nullif({call('count', each.sql)}, 0)", t.LONG),
+        ]
         return python("numbers.interval_divided", given, _whole_interval(each.type), raises=True)
     if each.type == t.STRING:
         each = converted(each, t.DOUBLE)

@@ -229,7 +229,7 @@ class Values(Translator):
     def _within_group(self, node: Any, name: str, call: Call, values: list[Typed], order: list[Any]) -> Typed:
         if name in ("listagg", "string_agg"):
             keys = ", ".join(ordered(self(each.this), each) for each in order)
-            return joined(call, *values, order=f" ORDER BY {keys}")
+            return joined(call, values[0], values[1] if len(values) > 1 else None, f" ORDER BY {keys}")
         [key, *more] = order
         if name not in ("percentile_cont", "percentile_disc") or more or len(values) != 1:
             raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP")

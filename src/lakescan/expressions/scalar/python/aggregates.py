@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from lakescan.expressions.scalar.python.arrays import key, least, percentile_approx
+from lakescan.expressions.scalar.python.arrays import key, least, order_key, percentile_approx
 from lakescan.expressions.scalar.udf import FailedValue
 
 __all__ = ["percentile_approx"]
@@ -85,10 +85,6 @@ def kurtosis(values: list[float]) -> float | None:
 
 def best(pairs: list[dict[str, Any]], count: int, is_most: bool) -> list[Any]:
     """Return the values of the pairs with the greatest, or the least, second members."""
-    from functools import cmp_to_key
-
-    from lakescan.expressions.scalar.python.arrays import _compared
-
     kept = [each for each in pairs if each["o"] is not None]
-    ordered = sorted(kept, key=cmp_to_key(lambda a, b: _compared(a["o"], b["o"])), reverse=is_most)
+    ordered = sorted(kept, key=lambda each: order_key(each["o"]), reverse=is_most)
     return [each["v"] for each in ordered[:count]]

@@ -148,25 +148,28 @@ def _compared(left: Any, right: Any) -> int:
     return (left > right) - (left < right)
 
 
+order_key = cmp_to_key(_compared)
+
+
 def sort_array(values: list[Any], ascending: bool) -> list[Any]:
     """Return the list in order: nulls come first, or last in descending order."""
-    return sorted(values, key=cmp_to_key(_compared), reverse=not ascending)
+    return sorted(values, key=order_key, reverse=not ascending)
 
 
 def array_sort(values: list[Any]) -> list[Any]:
     """Return the list in ascending order; nulls come last."""
     kept = compact(values)
-    return sorted(kept, key=cmp_to_key(_compared)) + [None] * (len(values) - len(kept))
+    return sorted(kept, key=order_key) + [None] * (len(values) - len(kept))
 
 
 def least(values: list[Any]) -> Any:
     """Return the least value that is not null."""
-    return min(compact(values), key=cmp_to_key(_compared), default=None)
+    return min(compact(values), key=order_key, default=None)
 
 
 def greatest(values: list[Any]) -> Any:
     """Return the greatest value that is not null."""
-    return max(compact(values), key=cmp_to_key(_compared), default=None)
+    return max(compact(values), key=order_key, default=None)
 
 
 def slice_(values: list[Any], start: int, size: int) -> list[Any]:
@@ -291,7 +294,7 @@ def try_element_at(values: list[Any], place: int) -> Any:
 
 def percentile_approx(values: list[Any], fraction: float) -> Any:
     """Return the value of a list in order that is at a fraction of its length."""
-    ordered = sorted(compact(values), key=cmp_to_key(_compared))
+    ordered = sorted(compact(values), key=order_key)
     if not ordered:
         return None
     return ordered[min(max(math.ceil(fraction * len(ordered)), 1), len(ordered)) - 1]

@@ -71,6 +71,8 @@ def from_base32(text: str) -> bytes:
 
 def to_binary(text: str, form: str) -> bytes:
     """Return the bytes of a text in a form: hex, utf-8, or base64."""
+    if form.lower() not in ("hex", "utf-8", "utf8", "base64"):
+        raise FailedValue(f"INVALID_PARAMETER_VALUE.BINARY_FORMAT: {form!r} is none of hex, utf-8, base64")
     value = try_to_binary(text, form)
     if value is None:
         raise FailedValue(f"CONVERSION_INVALID_INPUT: the text {text!r} is not in {form}")
@@ -91,7 +93,7 @@ def try_to_binary(text: str, form: str) -> bytes | None:
                 return base64_codec.b64decode("".join(text.split()), validate=True)
             except binascii.Error:
                 return None
-    raise FailedValue(f"INVALID_PARAMETER_VALUE.BINARY_FORMAT: {form!r} is none of hex, utf-8, base64")
+    return None
 
 
 _MASK = 0xFFFFFFFFFFFFFFFF
