@@ -675,15 +675,6 @@ def _space(count: Typed) -> Typed:
     return Typed(f"repeat(' ', greatest({number.sql}, 0))", _STRING, number.raises)
 
 
-def _raised(message: Typed) -> Typed:
-    text = implicit(message, _STRING, "the function raise_error()")
-    return Typed(
-        f"CASE WHEN error('USER_RAISED_EXCEPTION: ' || coalesce({text.sql}, 'null')) IS NULL THEN NULL END",
-        t.UNKNOWN,
-        True,
-    )
-
-
 PYTHON_FUNCTIONS: Mapping[str, Function] = {
     "btrim": Function(_trimmed(""), 1, 2),
     "ltrim": Function(_trimmed("l"), 1, 2),
@@ -712,7 +703,6 @@ PYTHON_FUNCTIONS: Mapping[str, Function] = {
     "next_day": Function(_next_day, 2, 2),
     "nullifzero": Function(_null_if_zero, 1, 1),
     "zeroifnull": Function(_zero_if_null, 1, 1),
-    "raise_error": Function(_raised, 1, 1),
     "regexp": _fixed("regexp", "patterns.matches", [_STRING, _STRING], t.BOOLEAN, raises=True),
     "regexp_like": _fixed("regexp_like", "patterns.matches", [_STRING, _STRING], t.BOOLEAN, raises=True),
     "rlike": _fixed("rlike", "patterns.matches", [_STRING, _STRING], t.BOOLEAN, raises=True),

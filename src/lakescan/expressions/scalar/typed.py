@@ -87,7 +87,8 @@ def nested_sql_type(kind: t.Type) -> str:
         case t.MapOf():
             return f"MAP({nested_sql_type(kind.key.type)}, {nested_sql_type(kind.value.type)})"
         case t.Struct():
-            members = ", ".join(f"{quoted_name(each.name)} {nested_sql_type(each.type)}" for each in kind.fields)
+            named = zip(nested.member_names(kind), kind.fields, strict=True)
+            members = ", ".join(f"{quoted_name(name)} {nested_sql_type(each.type)}" for name, each in named)
             return f"STRUCT({members})"
     return sql_type(kind)
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import Typed, nested_sql_type
 
@@ -131,7 +132,7 @@ def stored(kind: t.Type) -> pa.DataType:
         case t.Timestamp() | t.TIME:
             return pa.int64()
         case t.Struct():
-            return pa.struct([(each.name, stored(each.type)) for each in kind.fields])
+            return pa.struct([(name, stored(each.type)) for name, each in _members(kind)])
         case t.ListOf():
             return pa.list_(stored(kind.element.type))
         case t.MapOf():
@@ -139,6 +140,11 @@ def stored(kind: t.Type) -> pa.DataType:
         case Interval():
             return pa.int32() if kind.has_months else pa.int64()
     return pa.int32() if kind == t.UNKNOWN else kind.arrow()
+
+
+def _members(kind: t.Struct) -> list[tuple[str, t.Field]]:
+    """The members of a struct with their names in DuckDB, which are those of the values in Python."""
+    return list(zip(nested.member_names(kind), kind.fields, strict=True))
 
 
 def _has_times(kind: t.Type) -> bool:
@@ -155,7 +161,7 @@ def _duckdb(kind: t.Type) -> pa.DataType:
         case t.Timestamp():
             return pa.timestamp("us")
         case t.Struct():
-            return pa.struct([(each.name, _duckdb(each.type)) for each in kind.fields])
+            return pa.struct([(name, _duckdb(each.type)) for name, each in _members(kind)])
         case t.ListOf():
             return pa.list_(_duckdb(kind.element.type))
         case t.MapOf():

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.intervals import Interval
+from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import times
 from lakescan.expressions.scalar.udf import FailedValue, for_types
 
@@ -117,7 +118,7 @@ def zipped(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
     """Make `arrays_zip(...)`."""
     assert isinstance(result, t.ListOf)
     assert isinstance(result.element.type, t.Struct)
-    names = [each.name for each in result.element.type.fields]
+    names = member_names(result.element.type)
 
     def apply(*lists: list[Any]) -> list[Any]:
         return [

@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.udf import FailedValue, for_types
 
 _Family = tuple[Callable[[int, int], int], Callable[[int, int], int], Callable[[bytes, int], int]]
@@ -212,7 +213,8 @@ def _hash_of(kind: t.Type, family: _Family) -> Callable[[Any, int], int]:
             element = _hash_of(kind.element.type, family)
             return lambda value, seed: reduce(lambda s, each: s if each is None else element(each, s), value, seed)
         case t.Struct():
-            members = [(each.name, _hash_of(each.type, family)) for each in kind.fields]
+            named = zip(member_names(kind), kind.fields, strict=True)
+            members = [(name, _hash_of(each.type, family)) for name, each in named]
             return lambda value, seed: reduce(
                 lambda s, member: s if value[member[0]] is None else member[1](value[member[0]], s), members, seed
             )

@@ -11,6 +11,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions import text_values
+from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts, texts
 from lakescan.expressions.scalar.udf import FailedValue, for_types
 
@@ -180,12 +181,13 @@ def to_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None
 def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None = None) -> Callable[[Any], str]:
     match kind:
         case t.Struct():
-            members = [(each.name, _json_writer(each.type, keeps, times)) for each in kind.fields]
+            named = zip(member_names(kind), kind.fields, strict=True)
+            members = [(name, each.name, _json_writer(each.type, keeps, times)) for name, each in named]
 
             def of_struct(value: dict[str, Any]) -> str:
                 listed = [
-                    f"{_written(name)}:{'null' if value[name] is None else write(value[name])}"
-                    for name, write in members
+                    f"{_written(label)}:{'null' if value[name] is None else write(value[name])}"
+                    for name, label, write in members
                     if keeps or value[name] is not None
                 ]
                 return "{" + ",".join(listed) + "}"
@@ -249,7 +251,7 @@ class _Malformed(Exception):
 def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
     """Make `from_json(text, schema, options)`: members that do not fit are null (PERMISSIVE)."""
     read = _json_reader(result)
-    empty = {each.name: None for each in result.fields} if isinstance(result, t.Struct) else None
+    empty = dict.fromkeys(member_names(result)) if isinstance(result, t.Struct) else None
 
     def apply(text: str, options: Any = None) -> Any:
         found = _options(options)
@@ -305,18 +307,20 @@ def _json_reader(kind: t.Type, options: dict[str, str] | None = None) -> Callabl
 
 
 def _struct_reader(kind: t.Struct, options: dict[str, str] | None) -> Callable[[Any], Any]:
-    readers = {each.name: _json_reader(each.type, options) for each in kind.fields}
+    named = zip(member_names(kind), kind.fields, strict=True)
+    readers = {each.name: (name, _json_reader(each.type, options)) for name, each in named}
 
     def of_struct(value: Any) -> Any:
         if not isinstance(value, tuple):
             raise _Malformed
-        found: dict[str, Any] = dict.fromkeys(readers)
+        found: dict[str, Any] = dict.fromkeys(member_names(kind))
         for name, item in value:
             if name in readers and item is not None:
+                place, read = readers[name]
                 try:
-                    found[name] = readers[name](item)
+                    found[place] = read(item)
                 except _Malformed:
-                    found[name] = None
+                    found[place] = None
         return found
 
     return of_struct

@@ -12,6 +12,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions.scalar.intervals import Interval
+from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts
 from lakescan.expressions.scalar.udf import FailedValue, for_types
 
@@ -472,7 +473,8 @@ def writer_of(kind: t.Type) -> Callable[[Any], str]:
 
             return of_map
         case t.Struct():
-            members = [(each.name, writer_of(each.type)) for each in kind.fields]
+            named = zip(member_names(kind), kind.fields, strict=True)
+            members = [(name, writer_of(each.type)) for name, each in named]
 
             def of_struct(value: dict[str, Any]) -> str:
                 listed = ("null" if value[name] is None else write(value[name]) for name, write in members)
