@@ -42,7 +42,7 @@ def answer(spark: SparkSession, text: str) -> dict[str, Any]:
 
 
 def _name(kind: s.DataType) -> str:
-    return "interval" if isinstance(kind, s.DayTimeIntervalType) else kind.simpleString()
+    return re.sub(r"interval (day|hour|minute|second)( to \w+)?", "interval", kind.simpleString())
 
 
 def main() -> None:

@@ -409,5 +409,5 @@ def test_keys_of_a_map_are_unique_and_not_null(entries: str) -> None:
 def test_texts_of_doubles_that_are_no_numbers_are_cast(text: str, value: str) -> None:
     [found] = rows(f"SELECT CAST('{text}' AS DOUBLE) AS a, try_cast('{text}' AS DOUBLE) AS b, double('{text}') AS c")
     assert list(map(str, found)) == [value] * 3
-    with pytest.raises(QueryFailed, match="a cast to double of the text -NaN"):
-        rows("SELECT CAST('-NaN' AS DOUBLE)")
+    with pytest.raises(QueryFailed, match="CAST_INVALID_INPUT: the text '-nan' is no DOUBLE"):
+        rows("SELECT CAST('-nan' AS DOUBLE)")

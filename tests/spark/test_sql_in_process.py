@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ import lakescan
 from lakescan.expressions.scalar.functions import FUNCTIONS
 from lakescan.query.dialect.aggregates import AGGREGATES
 from lakescan.query.dialect.windows import WINDOW_FUNCTIONS
+from tests.query.test_function_examples import ANSWERED
 from tests.spark import test_scalar_expressions as scalar
 
 QUERIES = """
@@ -291,6 +293,7 @@ def test_letters_whose_case_changes_change_as_in_spark(view: Any) -> None:
 
 
 def test_every_function_is_compared() -> None:
-    texts = [*QUERIES, FUNCTION_CALLS, NEARLY, *scalar.EXPRESSIONS]
-    called = {word.lower() for text in texts for word in text.replace("(", " ( ").split()}
+    examples = [each["sql"] for each in ANSWERED]  # of Spark's documentation, with Spark's answers
+    texts = [*QUERIES, FUNCTION_CALLS, NEARLY, *scalar.EXPRESSIONS, *examples]
+    called = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
     assert sorted({*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS} - called) == []
