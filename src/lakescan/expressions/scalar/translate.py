@@ -66,7 +66,7 @@ _TYPES: Mapping[str, t.Type] = {
     "TIMESTAMPNTZ": t.Timestamp(zoned=False),
 }
 BY_UNIT = ("datediff", "date_diff", "timestampdiff")
-_MOVED_BY_UNIT = ("dateadd", "date_add", "timestampadd")
+MOVED_BY_UNIT = ("dateadd", "date_add", "timestampadd")
 _MOST_SQL = 1_000_000  # characters
 # Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).
 _ARGUMENTS = {
@@ -163,7 +163,7 @@ class Translator:
             case exp.Anonymous() if str(node.this).lower() in BY_UNIT and len(node.expressions) == 3:
                 unit, start, end = node.expressions
                 return time_functions.counted(self(start), self(end), unit.name)
-            case exp.Anonymous() if str(node.this).lower() in _MOVED_BY_UNIT and len(node.expressions) == 3:
+            case exp.Anonymous() if str(node.this).lower() in MOVED_BY_UNIT and len(node.expressions) == 3:
                 unit, count, start = node.expressions
                 return time_functions.later(unit.name, self(count), self(start))
             case exp.Anonymous() if any(isinstance(each, exp.Lambda) for each in node.expressions):

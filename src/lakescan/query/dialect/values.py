@@ -12,7 +12,8 @@ from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar import time_functions
 from lakescan.expressions.scalar.conditions import chain, inverse
 from lakescan.expressions.scalar.functions import FUNCTIONS
-from lakescan.expressions.scalar.translate import BY_UNIT, Translator
+from lakescan.expressions.scalar.lambdas import HIGHER_ORDER
+from lakescan.expressions.scalar.translate import BY_UNIT, MOVED_BY_UNIT, Translator
 from lakescan.expressions.scalar.typed import Typed, aligned, literal, unsupported
 from lakescan.grammar.text import underlined_at
 from lakescan.query.dialect import in_queries
@@ -118,7 +119,8 @@ class Values(Translator):
             return super()._node(node)
         except NotGrouped:
             name = str(node.this).lower()
-            if isinstance(node, exp.Anonymous) and name not in FUNCTIONS and name not in ("struct", *BY_UNIT):
+            known = {*FUNCTIONS, *HIGHER_ORDER, *BY_UNIT, *MOVED_BY_UNIT, "struct"}
+            if isinstance(node, exp.Anonymous) and name not in known:
                 raise unsupported(f"the function {name}()") from None  # which may be an aggregate function
             raise
 
