@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakescan.delta.commit.whole_file import publish, published
+from lakescan.storage.whole_file import publish, published
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
 from tests.support.s3 import KEY, REGION, SECRET, s3_server

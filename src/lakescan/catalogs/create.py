@@ -48,7 +48,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import iceberg_arguments
-from lakescan.iceberg.write.new_table import made_or_gone, make, stage
+from lakescan.iceberg.write.new_table import MakesTables, made_or_gone, make, stage
 from lakescan.iceberg.write.redefine import redefined
 from lakescan.storage import Storage, join
 from lakescan.storage.put_if_absent import NotCreated
@@ -214,7 +214,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     _check_place(catalog, identifier, arguments)
     with translated(identifier), metadata_writes(arguments["properties"], str(identifier)) as named:
         try:
-            if is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog)):
+            if isinstance(catalog, MakesTables) or (is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog))):
                 # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
                 make(stage(catalog, identifier.within, arguments))
             else:

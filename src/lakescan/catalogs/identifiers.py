@@ -15,7 +15,10 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`\s/\\:]+)")
 
 @dataclass(frozen=True)
 class Identifier:
-    """A table's full name: catalog, parts of the namespace, table."""
+    """A table's full name: catalog, parts of the namespace, table.
+
+    A table without a catalog has its location for a name; see `of_path`.
+    """
 
     catalog: str
     namespace: tuple[str, ...]
@@ -26,7 +29,19 @@ class Identifier:
         """The name within the catalog: namespace and table."""
         return (*self.namespace, self.name)
 
+    @staticmethod
+    def of_path(location: str) -> Identifier:
+        """Return the identifier of a table that is known by its location."""
+        return Identifier("", (), location.rstrip("/") or "/")
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the table is known by its location, in no catalog."""
+        return not self.catalog
+
     def __str__(self) -> str:
+        if self.is_path:
+            return self.name
         return dotted_name((self.catalog, *self.namespace, *([self.name] if self.name else [])))  # no name: a namespace
 
 

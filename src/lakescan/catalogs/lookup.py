@@ -153,11 +153,14 @@ def _no_metadata(identifier: Identifier) -> CorruptMetadata:
 
 
 def stored_location(catalog: Any, identifier: Identifier) -> str | None:
-    """The location of a table's metadata file as a SQL catalog stores it; None for catalogs of other types.
+    """The location of a table's metadata file as an SQL or Hadoop catalog has it; None for catalogs of other types.
 
     For tables that pyiceberg cannot open, since it does not know the type of a column.
     """
-    if "SqlCatalog" not in {each.__name__ for each in type(catalog).__mro__}:
+    kinds = {each.__name__ for each in type(catalog).__mro__}
+    if "HadoopTables" in kinds:
+        return catalog.current(identifier.within)
+    if "SqlCatalog" not in kinds:
         return None
     from pyiceberg.catalog.sql import IcebergTables
     from sqlalchemy import select
@@ -269,6 +272,8 @@ def translated(identifier: Identifier) -> Iterator[None]:
 
 def _no_table(identifier: Identifier) -> NoSuchTable:
     """The error for a name that no table has; a view may have it."""
+    if identifier.is_path:
+        return NoSuchTable(f"there is no Iceberg table at {identifier} any more")
     if (view := view_instead(identifier)) is not None:
         failure = IsAView(
             f"{identifier} is a view, not a table: query it by lakescan.sql, change the rows of its tables, and "
@@ -317,7 +322,7 @@ def _translated(identifier: Identifier) -> Iterator[None]:
         ) from error
     except FileNotFoundError as error:
         raise MissingFile(
-            f"catalog {identifier.catalog!r} refers to a file of {identifier} that does not exist: {told(error)}"
+            f"{_catalog_of(identifier)} refers to a file of {identifier} that does not exist: {told(error)}"
         ) from error
     except Exception as error:
         if (unknown := unknown_type(error)) is not None:
@@ -328,8 +333,13 @@ def _translated(identifier: Identifier) -> Iterator[None]:
             ) from error
         if (why := unreadable(error)) is not None:
             raise CorruptMetadata(
-                f"what catalog {identifier.catalog!r} has for {identifier} cannot be read: {why}"
+                f"what {_catalog_of(identifier)} has for {identifier} cannot be read: {why}"
             ) from error
         if (why := refusal(error)) is None:
             raise
-        raise StorageError(f"catalog {identifier.catalog!r} failed for {identifier}: {why}") from error
+        raise StorageError(f"{_catalog_of(identifier)} failed for {identifier}: {why}") from error
+
+
+def _catalog_of(identifier: Identifier) -> str:
+    """Name the catalog of a table for messages."""
+    return "the folder" if identifier.is_path else f"catalog {identifier.catalog!r}"

@@ -32,7 +32,7 @@ from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.reporting import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, told
-from lakescan.storage.locations import split_location
+from lakescan.storage.locations import absolute, split_location
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -213,6 +213,8 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
     if (unity := _of_unity(name, properties)) is not None:
         return unity
     try:
+        if (hadoop := _of_hadoop(name, properties)) is not None:
+            return hadoop
         opened = with_all_metadata(load_catalog(name, **_files_of(name), **properties))
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
@@ -286,18 +288,33 @@ def _types() -> list[str]:
     """What `type` of a catalog may be."""
     from pyiceberg.catalog import CatalogType
 
-    return sorted([*(each.value for each in CatalogType), "unity"])
+    return sorted([*(each.value for each in CatalogType), "hadoop", "unity"])
 
 
 def _of_unity(name: str, properties: Mapping[str, str]) -> Any:
     """The catalog, if it is of type unity, here or in pyiceberg's configuration; else None."""
-    from pyiceberg.utils.config import Config
-
     from lakescan.catalogs.unity.catalog import UnityCatalog  # others do not need it
 
-    configured = {**(Config().get_catalog_config(name) or {}), **properties}
-    said = {key: str(value) for key, value in configured.items()}
+    said = _configured(name, properties)
     return UnityCatalog(name, said) if said.get("type", "").lower() == "unity" else None
+
+
+def _of_hadoop(name: str, properties: Mapping[str, str]) -> Any:
+    """The catalog, if it is of type hadoop; else None."""
+    said = _configured(name, properties)
+    if said.get("type", "").lower() != "hadoop":
+        return None
+    from lakescan.catalogs.hadoop import hadoop_catalog  # others do not need it
+
+    return hadoop_catalog(name, with_absolute_warehouse(said))
+
+
+def _configured(name: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a catalog, here and in pyiceberg's configuration."""
+    from pyiceberg.utils.config import Config
+
+    configured = {**(Config().get_catalog_config(name) or {}), **properties}
+    return {key: str(value) for key, value in configured.items()}
 
 
 def refusal(error: Exception) -> str | None:
@@ -315,11 +332,21 @@ def refusal(error: Exception) -> str | None:
     return str(getattr(error, "message", None) or error) if "TException" in kinds else None
 
 
+def with_absolute_warehouse(properties: dict[str, str]) -> dict[str, str]:
+    """The properties of a catalog, with the absolute path of a warehouse that is a local folder.
+
+    A warehouse is a folder for catalogs of these types; for others it may be a name that their server knows.
+    """
+    if properties.get("type", "").lower() not in ("sql", "hadoop", "in-memory") or "warehouse" not in properties:
+        return properties
+    return {**properties, "warehouse": absolute(properties["warehouse"])}
+
+
 def _completed(properties: dict[str, str]) -> dict[str, str]:
     """Complete the properties of an embedded catalog, for which a local warehouse folder is enough."""
     warehouse = properties.get("warehouse")
     if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(properties):
-        return properties
+        return with_absolute_warehouse(properties)
     scheme, _, path = split_location(warehouse)
     if scheme != "file":
         raise InvalidOption(

@@ -8,6 +8,7 @@ percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,19 @@ def split_location(location: str) -> tuple[str, str, str]:
         return scheme, "", rest
     authority, slash, path = rest[2:].partition("/")
     return scheme, authority, slash + path
+
+
+def absolute(location: str) -> str:
+    """Make the path of a local file or folder absolute; return any other location as it is.
+
+    Example:
+        >>> absolute("s3://lake/t"), absolute("/lake/t"), absolute("lake/t") == f"{os.getcwd()}/lake/t"
+        ('s3://lake/t', '/lake/t', True)
+    """
+    scheme, authority, path = split_location(location)
+    if scheme != "file" or authority or path.startswith("/"):
+        return location
+    return os.path.abspath(path)
 
 
 def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -233,6 +247,22 @@ def may_overlap(one: str, other: str) -> bool:
         return False
     here, there = path_of(one), path_of(other)
     return here == there or is_in(here, there) or is_in(there, here)
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Whether two locations are the same place: in one store, by their normal form; of local files, links followed.
+
+    Example:
+        >>> is_same_place("file:/wh/t", "/wh/t/"), is_same_place("hdfs:///wh/t", "hdfs://nn:8020/wh/t")
+        (True, True)
+    """
+    here, there = normal(one), normal(other)
+    if here == there:
+        return True
+    root, its_root = _root_of(here), _root_of(there)
+    if not root and not its_root:
+        return os.path.realpath(here) == os.path.realpath(there)
+    return root.startswith("hdfs:") and its_root.startswith("hdfs:") and path_of(here) == path_of(there)
 
 
 def path_of(location: str) -> str:

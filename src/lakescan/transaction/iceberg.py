@@ -115,9 +115,11 @@ class IcebergTarget:
 
         `known` is the metadata of a state that was read before. Raises `NoSuchTable`.
         """
-        catalog = connection(identifier.catalog)
+        catalog = _catalog_of(identifier, storage)
         with translated(identifier):
             table = catalog.load_table(identifier.within)
+            if (check_writable := getattr(catalog, "check_writable", None)) is not None:
+                check_writable(table)
             if IcebergProperties(table.metadata.properties, str(identifier)).is_encrypted:
                 check_catalog(catalog, str(identifier), keeps_snapshots=True)
             options = staged_options(options, table.metadata.properties, str(identifier))
@@ -570,3 +572,12 @@ class IcebergTarget:
             now = self._table.catalog.load_table(self.identifier.within)
         check_same(self._table, now)
         return replace(self, _table=now, _known=self.opened.metadata if "opened" in self.__dict__ else self._known)
+
+
+def _catalog_of(identifier: Identifier, storage: Storage | None) -> Any:
+    """The catalog that commits to a table; a table that is known by its location is its own."""
+    if not identifier.is_path:
+        return connection(identifier.catalog)
+    from lakescan.catalogs.hadoop import tables_in
+
+    return tables_in(storage or Storage())

@@ -32,11 +32,11 @@ _FOLDER = "metadata"
 
 
 class IcebergFormat:
-    """Iceberg tables are names in a catalog; their folders and metadata files can be read."""
+    """Iceberg tables are names in a catalog, or folders that no catalog owns; metadata files can be read."""
 
     name = "iceberg"
     marker: str = f"{_FOLDER}/ (Iceberg)"
-    is_written_by_location = False
+    is_written_by_location = True
 
     def is_metadata_file(self, location: str) -> bool:
         """Whether the location names a metadata JSON."""
@@ -75,14 +75,16 @@ class IcebergFormat:
         storage: Storage,
         known: TableFormat | None = None,
     ) -> IcebergTarget:
-        """The table of the name; raises `UnsupportedFeature` without one."""
-        if name is None:
-            raise _needs_a_name(location)
+        """The table of the name or, without one, of the folder; raises `UnsupportedFeature` if a catalog owns that."""
         from lakescan.iceberg.table import IcebergTable
         from lakescan.transaction.iceberg import IcebergTarget
 
+        if name is None:
+            from lakescan.iceberg.write.version_files import VersionFiles
+
+            VersionFiles(location, storage).check_owner()
         metadata = known.metadata if isinstance(known, IcebergTable) else None
-        return IcebergTarget.open(name, options, storage, metadata)
+        return IcebergTarget.open(name or Identifier.of_path(location), options, storage, metadata)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of the types of the format version in `properties`."""
@@ -171,7 +173,7 @@ class IcebergFormat:
 
 def _needs_a_name(location: str) -> UnsupportedFeature:
     return UnsupportedFeature(
-        f"writing to an Iceberg table by its location ({location})",
-        "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog), or "
-        "give the table a name there, with Catalog.register_table.",
+        f"creating an Iceberg table by its location ({location})",
+        "A table is created in a catalog: use the name catalog.namespace.table (see lakescan.catalog). In a catalog of "
+        "type hadoop, the folder of the warehouse is all there is.",
     )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakescan.delta.commit.file_changes import TEXTS
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS
-from lakescan.delta.commit.whole_file import published
+from lakescan.storage.whole_file import published
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from lakescan.delta.commit.checkpoint_writer import CheckpointResult
-from lakescan.delta.commit.whole_file import publish
+from lakescan.storage.whole_file import publish
 from lakescan.delta.log.json_checksum import CHECKSUM, checksum_of
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, end_of_log
 from lakescan.storage import Storage, join

@@ -61,7 +61,7 @@ def commit_snapshot(
         same += _no_other_snapshot(table)
     try:
         failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
-    except MetadataNotWritten:
+    except (MetadataNotWritten, UnsupportedFeature):
         discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
         raise
     if failed is not None:

@@ -23,7 +23,7 @@ def read_document(data: bytes, source: str) -> Node:
 
     Raises `CorruptMetadata` for a file that is not a JSON object, `LimitExceeded` past `limits.METADATA` bytes.
     """
-    text = _unpacked(data, source)
+    text = unpacked(data, source)
     try:
         node = json.loads(text, parse_constant=_no_number)
     except RecursionError:
@@ -41,7 +41,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _unpacked(data: bytes, source: str) -> bytes:
+def unpacked(data: bytes, source: str) -> bytes:
     """Decompress a file; the first bytes tell the compression, whatever the file name."""
     try:
         if data.startswith(_GZIP):

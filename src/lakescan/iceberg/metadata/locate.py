@@ -9,7 +9,11 @@ from typing import Protocol
 from lakescan.errors import NotATable
 from lakescan.storage import FileEntry, Storage, join
 
-_METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_EXTENSION = r"(?:\.gz)?\.metadata\.json(?:\.gz)?"
+_METADATA = re.compile(rf"v?(\d+)(?:-[^/]*)?{_EXTENSION}")
+# What a writer without a catalog renames to vN.metadata.json; its first digits are no version.
+_DRAFT = re.compile(rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_EXTENSION}")
+VERSION_NAME = re.compile(rf"v(\d+){_EXTENSION}")  # a metadata file of a table without a catalog
 HINT = "version-hint.text"
 
 
@@ -37,6 +41,16 @@ def is_metadata_file(location: str) -> bool:
     return location.endswith((".metadata.json", ".metadata.json.gz", ".json"))
 
 
+def is_draft_name(name: str) -> bool:
+    """Whether a file is the draft of a commit without a catalog: `<uuid>.metadata.json`."""
+    return _DRAFT.fullmatch(name) is not None
+
+
+def is_catalog_name(name: str) -> bool:
+    """Whether a file is a metadata file that a catalog names: `00001-<uuid>.metadata.json`."""
+    return _METADATA.fullmatch(name) is not None and not is_draft_name(name) and not name.startswith("v")
+
+
 def current_metadata(location: str, storage: Storage) -> str:
     """The current metadata file of a table folder: by `version-hint.text` if it leads to one, else the newest.
 
@@ -47,13 +61,13 @@ def current_metadata(location: str, storage: Storage) -> str:
     candidates = {name: int(match[1]) for name in files if (match := _METADATA.fullmatch(name))}
     if not candidates:
         raise NotATable(f"{location} is not an Iceberg table: {folder} has no *.metadata.json")
-    newest = max(candidates, key=lambda name: (candidates[name], _modified(files[name])))
+    newest = max(candidates, key=lambda name: (candidates[name], _modified(files[name]), _is_plain(name)))
     hinted = _hinted(join(folder, HINT), candidates, storage) if HINT in files else None
     return join(folder, hinted or newest)
 
 
 def _is_wanted(name: str) -> bool:
-    return name == HINT or _METADATA.fullmatch(name) is not None
+    return name == HINT or (_METADATA.fullmatch(name) is not None and not is_draft_name(name))
 
 
 def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
@@ -63,13 +77,18 @@ def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | No
     too: a Hadoop-style commit writes the metadata first and then the hint.
     """
     text = storage.read(path).decode(errors="replace").strip()
-    by_stem = {name.removesuffix(".gz").removesuffix(".metadata.json").removesuffix(".gz"): name for name in candidates}
+    names = sorted(candidates, key=_is_plain)  # of two files of a version, Java reads the plain one
+    by_stem = {name.removesuffix(".gz").removesuffix(".metadata.json").removesuffix(".gz"): name for name in names}
     if text in by_stem or f"v{text}" not in by_stem:
         return by_stem.get(text)
     version = int(text)
     while f"v{version + 1}" in by_stem:
         version += 1
     return by_stem[f"v{version}"]
+
+
+def _is_plain(name: str) -> bool:
+    return ".gz" not in name
 
 
 def _modified(entry: FileEntry) -> float:

@@ -6,7 +6,7 @@ Until that step no catalog has the table. Files of its rows are written before, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from lakescan.errors import CreatedConcurrently, UnsupportedFeature
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.format_versions import PROPERTY
 from lakescan.iceberg.metadata.kept_keys import with_keys, without_keys
-from lakescan.iceberg.metadata.write import metadata_writes
+from lakescan.iceberg.metadata.write import MetadataNotWritten, metadata_writes
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import is_refusal
@@ -23,6 +23,14 @@ from lakescan.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table import StagedTable
+
+
+@runtime_checkable
+class MakesTables(Protocol):
+    """A pyiceberg catalog that makes a table by creating its first metadata file, under a name that it chooses."""
+
+    def make_table(self, staged: StagedTable, metadata: Any) -> None:
+        """Make a table with this metadata; raises pyiceberg's `TableAlreadyExistsError`."""
 
 
 def stage(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> StagedTable:
@@ -79,7 +87,9 @@ def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
 
     catalog: Any = staged.catalog
     with metadata_writes(staged.metadata.properties, ".".join(staged.name())):
-        if isinstance(catalog, MetastoreCatalog):
+        if isinstance(catalog, MakesTables):
+            send = lambda: catalog.make_table(staged, _with_snapshot(staged, snapshot))  # noqa: E731
+        elif isinstance(catalog, MetastoreCatalog):
             _write_metadata(staged, snapshot)
             send = _registration(staged)
         else:
@@ -87,6 +97,8 @@ def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
             send = lambda: catalog.commit_table(staged, changes.requirements, (*changes.updates, *snapshot))  # noqa: E731
         try:
             send()
+        except (MetadataNotWritten, UnsupportedFeature):
+            raise
         except Exception as error:
             _look_up(staged, error)
 
@@ -115,11 +127,17 @@ def made_or_gone(change: Callable[[], object], catalog: Any) -> None:
 
 def _write_metadata(staged: StagedTable, snapshot: Sequence[Any]) -> None:
     from pyiceberg.serializers import ToOutputFile
+
+    metadata = _with_snapshot(staged, snapshot)
+    ToOutputFile.table_metadata(metadata, staged.io.new_output(staged.metadata_location))
+
+
+def _with_snapshot(staged: StagedTable, snapshot: Sequence[Any]) -> Any:
+    """The metadata of a staged table, with the updates that add its first snapshot."""
     from pyiceberg.table.update import update_table_metadata
 
     plain, keys = without_keys(snapshot)
-    metadata = with_keys(update_table_metadata(staged.metadata, plain), keys) if snapshot else staged.metadata
-    ToOutputFile.table_metadata(metadata, staged.io.new_output(staged.metadata_location))
+    return with_keys(update_table_metadata(staged.metadata, plain), keys) if snapshot else staged.metadata
 
 
 def _look_up(staged: StagedTable, error: Exception) -> None:

@@ -69,7 +69,7 @@ def commit(
     _check_place(table, updates, storage)
     try:
         made = table.catalog.commit_table(table, (*requirements, same), updates)
-    except MetadataNotWritten:
+    except (MetadataNotWritten, UnsupportedFeature):
         raise
     except Exception as error:
         return _looked_up(table, error, storage, is_made, was_made)

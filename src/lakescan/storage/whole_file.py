@@ -1,4 +1,4 @@
-"""Publish files of the log whole: readers see the complete file or none, also when its write is interrupted."""
+"""Publish small metadata files whole: readers see the complete file or none, also when its write is interrupted."""
 
 from __future__ import annotations
 

@@ -1,0 +1,343 @@
+"""Iceberg tables without a catalog service: a table is a folder, and a commit creates its next metadata file.
+
+`HadoopTables` opens tables by their folders; `HadoopCatalog` finds them in a warehouse, by the names that Spark's and
+Flink's catalogs of type hadoop give them: namespaces and tables are folders. Both are catalogs for pyiceberg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from pyarrow import fs as pafs
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import FileIO
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.other_tables import named_by, tables_that_may_share
+from lakescan.catalogs.storage_properties import of_storage
+from lakescan.errors import NotATable, UnsupportedFeature
+from lakescan.iceberg.metadata.document import unpacked
+from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.metadata.write import MetadataNotWritten, metadata_text, with_all_metadata
+from lakescan.iceberg.write.version_files import VersionFiles, version_of
+from lakescan.storage import Storage, join
+from lakescan.storage.faults import storage_boundary
+from lakescan.storage.locations import below
+from lakescan.storage.put_if_absent import NotCreated
+
+_Name = str | tuple[str, ...]
+
+
+class _NoFiles(FileIO):
+    """Has the properties of a table's files; lakescan opens the files itself."""
+
+    def new_input(self, location: str) -> Any:
+        raise NotImplementedError
+
+    def new_output(self, location: str) -> Any:
+        raise NotImplementedError
+
+    def delete(self, location: Any) -> None:
+        raise NotImplementedError
+
+
+class HadoopTables(MetastoreCatalog):
+    """Tables by their folders. The name of a table is its location."""
+
+    def __init__(self, storage: Storage, name: str = "", **properties: str) -> None:
+        super().__init__(name, **properties)
+        self._storage = storage
+
+    def _folder(self, name: _Name) -> str:
+        """The folder of a table."""
+        return name if isinstance(name, str) else name[-1]
+
+    def _files(self, name: _Name) -> VersionFiles:
+        return VersionFiles(self._folder(name), self._storage)
+
+    def load_table(self, identifier: _Name) -> Table:
+        """Open a table at its current version; raises `NoSuchTableError`."""
+        name = self.identifier_to_tuple(identifier)
+        try:
+            location, data = self._files(name).read()
+        except NotATable as error:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}") from error
+        metadata = TableMetadataUtil.parse_raw(unpacked(data, location).decode())
+        return Table(name, metadata, location, _NoFiles(self.properties), self)
+
+    def current(self, identifier: _Name) -> str | None:
+        """The location of a table's current metadata file; None if there is no table."""
+        try:
+            return current_metadata(self._folder(self.identifier_to_tuple(identifier)), self._storage)
+        except NotATable:
+            return None
+
+    def check_writable(self, table: Table) -> None:
+        """Raise `UnsupportedFeature` for a table that other writers do not commit to by its folder alone."""
+        self._files(table.name()).check_writable(
+            table.metadata_location, table.metadata.location, table.metadata.properties
+        )
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        """Commit to the current version of a table, by creating the metadata file of the next version."""
+        now = self.load_table(table.name())
+        self.check_writable(now)
+        staged = self._update_and_stage_table(now, now.name(), requirements, updates)
+        if staged.metadata == now.metadata:
+            return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
+        # What is written is checked like what was there: a commit must not move the table or its metadata.
+        files = self._files(now.name())
+        files.check_writable(now.metadata_location, staged.metadata.location, staged.metadata.properties)
+        location = self._created(files, version_of(now.metadata_location) + 1, staged.metadata, now.metadata.properties)
+        if location is None:
+            raise CommitFailedException(f"{'.'.join(now.name())} has been updated by another writer")
+        return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
+
+    def make_table(self, staged: StagedTable, metadata: Any) -> None:
+        """Make a new table with this metadata; raises `TableAlreadyExistsError`."""
+        name, files = staged.name(), self._files(staged.name())
+        if self.current(name) is not None:
+            raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
+        files.check_writable(join(self._folder(name), "metadata/v1.metadata.json"), metadata.location, metadata.properties)
+        if self._created(files, 1, metadata, metadata.properties) is None:
+            raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
+
+    def _created(self, files: VersionFiles, version: int, metadata: Any, base: Mapping[str, str]) -> str | None:
+        is_compressed = IcebergProperties(base, files.folder).metadata_codec == "gzip"
+        text, updated = metadata_text(metadata), metadata.last_updated_ms
+        try:
+            return files.create(version, text, updated, is_compressed=is_compressed)
+        except NotCreated as error:
+            raise MetadataNotWritten(str(error)) from error
+
+    def _create_staged_table(
+        self,
+        identifier: _Name,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: Any = UNSORTED_SORT_ORDER,
+        properties: Any = None,
+    ) -> StagedTable:
+        name = self.identifier_to_tuple(identifier)
+        folder = self._folder(name)
+        if location is not None and location.rstrip("/") != folder:
+            raise NotImplementedError(
+                f"a table without a catalog is found by its folder, {folder}: it cannot have the location {location}"
+            )
+        if not self.namespace_exists(name[:-1]):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(name[:-1])}")
+        properties = dict(properties or {})
+        metadata = new_table_metadata(schema, partition_spec, sort_order, folder, properties)
+        at = load_location_provider(folder, metadata.properties).new_table_metadata_file_location()
+        return StagedTable(name, metadata, at, _NoFiles(self.properties), self)
+
+    def create_table(
+        self,
+        identifier: _Name,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: Any = UNSORTED_SORT_ORDER,
+        properties: Any = None,
+    ) -> Table:
+        """Create a table in its folder; raises `TableAlreadyExistsError`."""
+        converted = self._convert_schema_if_needed(schema)
+        staged = self._create_staged_table(identifier, converted, location, partition_spec, sort_order, properties)
+        self.make_table(staged, staged.metadata)
+        return self.load_table(identifier)
+
+    def register_table(self, identifier: _Name, metadata_location: str, overwrite: bool = False) -> Table:
+        """Raise `NotImplementedError`: a name is a folder."""
+        raise NotImplementedError("Tables of a catalog of type hadoop are found by their folders: open it by its path.")
+
+    def rename_table(self, from_identifier: _Name, to_identifier: _Name) -> Table:
+        """Raise `NotImplementedError`: metadata and manifests record the folder."""
+        raise NotImplementedError(
+            "Tables of a catalog of type hadoop cannot be renamed: their metadata records their folder."
+        )
+
+    def namespace_exists(self, namespace: _Name) -> bool:
+        """Tables by their folders have no namespaces."""
+        return True
+
+    def list_namespaces(self, namespace: _Name = ()) -> list[tuple[str, ...]]:
+        """Return no namespace: which other tables there are is not known."""
+        return []
+
+    def list_tables(self, namespace: _Name) -> list[tuple[str, ...]]:
+        """Return no table."""
+        return []
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError("A catalog of type hadoop has folders alone.")
+
+    create_namespace = drop_namespace = drop_table = load_namespace_properties = _refused
+    update_namespace_properties = load_view = drop_view = register_view = _refused
+
+    def list_views(self, namespace: _Name) -> list[tuple[str, ...]]:
+        """Return no view."""
+        return []
+
+    def view_exists(self, identifier: _Name) -> bool:
+        """Return False."""
+        return False
+
+
+class HadoopCatalog(HadoopTables):
+    """Tables in the folders of a warehouse: `warehouse/namespace/table`."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        if not (warehouse := properties.get("warehouse", "").rstrip("/")):
+            raise ValueError("a catalog of type hadoop needs its warehouse: the folder of its namespaces")
+        super().__init__(Storage(io_properties=of_storage(properties)), name, **properties)
+        self._warehouse = warehouse
+
+    def _folder(self, name: _Name) -> str:
+        return join(self._warehouse, *map(_checked, self.identifier_to_tuple(name)))
+
+    def load_table(self, identifier: _Name) -> Table:
+        """Open a table at its current version; raises `NoSuchTableError`."""
+        if len(self.identifier_to_tuple(identifier)) < 2:
+            raise NoSuchTableError(f"Table does not exist: {identifier}")
+        return super().load_table(identifier)
+
+    def drop_table(self, identifier: _Name) -> None:
+        """Delete the folder of a table, as Java does; raises `NoSuchTableError`.
+
+        Raises `UnsupportedFeature` if another table of the warehouse has files in the folder.
+        """
+        name = self.identifier_to_tuple(identifier)
+        if self.current(name) is None:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+        folder, full = self._folder(name), Identifier(self.name, name[:-1], name[-1])
+        for table in tables_that_may_share(self, full, [folder], "dropping"):
+            for files in named_by([table], self._storage):
+                if any(below(files, [folder]).to_pylist()):
+                    raise UnsupportedFeature(
+                        f"dropping {full}, whose folder has files of {'.'.join(table.name())}",
+                        "A catalog of type hadoop drops a table by deleting its folder. Drop the other table first.",
+                    )
+        self._delete(folder)
+
+    def purge_table(self, identifier: _Name) -> None:
+        """Delete the folder of a table."""
+        self.drop_table(identifier)
+
+    def _delete(self, folder: str) -> None:
+        """Delete a folder; where it can be renamed, no reader sees a part of it."""
+        filesystem, path = self._storage.resolve(folder)
+        with storage_boundary("deleted", folder):
+            if filesystem.type_name in ("local", "hdfs"):
+                parent, _, name = path.rpartition("/")
+                hidden = f"{parent}/.{name}.{uuid4().hex}.dropped"
+                filesystem.move(path, hidden)
+                path = hidden
+            filesystem.delete_dir(path)
+
+    def namespace_exists(self, namespace: _Name) -> bool:
+        """Whether a folder in the warehouse has the name, and is not a table's."""
+        name = self.identifier_to_tuple(namespace) if namespace else ()
+        return bool(name) and self._is_namespace(join(self._warehouse, *map(_checked, name)))
+
+    def create_namespace(self, namespace: _Name, properties: Any = None) -> None:
+        """Make a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties."""
+        if properties:
+            raise NotImplementedError(
+                f"Namespaces of a catalog of type hadoop are folders, without properties such as {min(properties)!r}."
+            )
+        name = self.identifier_to_tuple(namespace)
+        if self._storage.exists(folder := self._folder(name)):
+            raise NamespaceAlreadyExistsError(f"Namespace already exists: {'.'.join(name)}")
+        self._storage.make_folder(folder)
+
+    def drop_namespace(self, namespace: _Name) -> None:
+        """Delete an empty folder; raises `NoSuchNamespaceError` and `NamespaceNotEmptyError`."""
+        self._check_namespace(namespace)
+        folder = self._folder(namespace)
+        files, folders = self._storage.entries(folder)
+        if folders or any(each.size for each in files):
+            raise NamespaceNotEmptyError(f"Namespace is not empty: {namespace}")
+        filesystem, path = self._storage.resolve(folder)
+        with storage_boundary("deleted", folder):
+            filesystem.delete_dir(path)
+
+    def load_namespace_properties(self, namespace: _Name) -> dict[str, str]:
+        """Return the location of a namespace; raises `NoSuchNamespaceError`."""
+        self._check_namespace(namespace)
+        return {"location": self._folder(namespace)}
+
+    def list_namespaces(self, namespace: _Name = ()) -> list[tuple[str, ...]]:
+        """Return the namespaces directly in a namespace; raises `NoSuchNamespaceError`."""
+        within = self.identifier_to_tuple(namespace) if namespace else ()
+        if within:
+            self._check_namespace(within)
+        return [(*within, name) for name, folder in self._folders(within) if not self._is_table(folder)]
+
+    def list_tables(self, namespace: _Name) -> list[tuple[str, ...]]:
+        """Return the tables of a namespace; raises `NoSuchNamespaceError`."""
+        within = self.identifier_to_tuple(namespace)
+        self._check_namespace(within)
+        return [(*within, name) for name, folder in self._folders(within) if self._is_table(folder)]
+
+    def _folders(self, within: tuple[str, ...]) -> list[tuple[str, str]]:
+        """The names and locations of the folders in a namespace; hidden ones are those of dropped tables."""
+        folders = self._storage.entries(join(self._warehouse, *map(_checked, within)))[1]
+        named = sorted((each.rstrip("/").rpartition("/")[2], each.rstrip("/")) for each in folders)
+        return [(name, folder) for name, folder in named if not name.startswith(".")]
+
+    def _check_namespace(self, namespace: _Name) -> None:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {namespace}")
+
+    def _is_namespace(self, folder: str) -> bool:
+        filesystem, path = self._storage.resolve(folder)
+        with storage_boundary("looked up", folder):
+            is_folder = filesystem.get_file_info(path).type == pafs.FileType.Directory
+        return is_folder and not self._is_table(folder)
+
+    def _is_table(self, folder: str) -> bool:
+        """Whether a folder has metadata files, as Java tells tables from namespaces."""
+        return any(True for _ in self._storage.list(join(folder, "metadata"), is_metadata_file))
+
+
+def hadoop_catalog(name: str, properties: Mapping[str, str]) -> HadoopCatalog:
+    """Open a catalog of type hadoop.
+
+    Example:
+        >>> hadoop_catalog("lake", {"warehouse": "/lake"}).list_namespaces()
+        [('shop',)]
+    """
+    catalog = HadoopCatalog(name, **properties)
+    with_all_metadata(catalog)
+    return catalog
+
+
+def tables_in(storage: Storage) -> HadoopTables:
+    """Tables by their folders, in a storage."""
+    tables = HadoopTables(storage)
+    with_all_metadata(tables)
+    return tables
+
+
+def _checked(name: str) -> str:
+    """A part of a name as a folder's name; raises `ValueError` for one that would lead elsewhere."""
+    if name in ("", ".", "..") or "/" in name or "\\" in name or name.startswith("."):
+        raise ValueError(f"{name!r} cannot be the name of a folder in a catalog of type hadoop")
+    return name
