@@ -770,8 +770,9 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
         name: The catalog's name, or all of its properties as a mapping, with the name under `name`. A name that is not
             given properties is looked up among the catalogs known here and in pyiceberg's configuration.
         properties: `warehouse="./lake"` alone is an embedded catalog: SQLite in that folder. Other properties are
-            pyiceberg's: `type` (rest, sql, glue, hive), `uri`, `credential`, ... Underscores stand for hyphens; a
-            mapping takes names as they are: `catalog({"name": "prod", "type": "rest", "s3.access-key-id": key})`.
+            pyiceberg's: `type` (rest, sql, glue, hive, hadoop), `uri`, `credential`, ... Underscores stand for
+            hyphens; a mapping takes names as they are:
+            `catalog({"name": "prod", "type": "rest", "s3.access-key-id": key})`.
 
     Returns:
         The catalog.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lakescan.storage.whole_file import publish, published
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
+from lakescan.storage.whole_file import publish, published
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 

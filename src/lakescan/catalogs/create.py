@@ -214,7 +214,9 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     _check_place(catalog, identifier, arguments)
     with translated(identifier), metadata_writes(arguments["properties"], str(identifier)) as named:
         try:
-            if isinstance(catalog, MakesTables) or (is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog))):
+            if isinstance(catalog, MakesTables) or (
+                is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog))
+            ):
                 # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
                 make(stage(catalog, identifier.within, arguments))
             else:

@@ -30,7 +30,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.storage_properties import of_storage
-from lakescan.errors import NotATable, UnsupportedFeature
+from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
@@ -114,7 +114,9 @@ class HadoopTables(MetastoreCatalog):
         name, files = staged.name(), self._files(staged.name())
         if self.current(name) is not None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
-        files.check_writable(join(self._folder(name), "metadata/v1.metadata.json"), metadata.location, metadata.properties)
+        files.check_writable(
+            join(self._folder(name), "metadata/v1.metadata.json"), metadata.location, metadata.properties
+        )
         if self._created(files, 1, metadata, metadata.properties) is None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
 
@@ -337,7 +339,7 @@ def tables_in(storage: Storage) -> HadoopTables:
 
 
 def _checked(name: str) -> str:
-    """A part of a name as a folder's name; raises `ValueError` for one that would lead elsewhere."""
-    if name in ("", ".", "..") or "/" in name or "\\" in name or name.startswith("."):
-        raise ValueError(f"{name!r} cannot be the name of a folder in a catalog of type hadoop")
+    """A part of a name as a folder's name; raises `InvalidOption` for one that would lead elsewhere."""
+    if name.startswith(".") or not name or "/" in name or "\\" in name:
+        raise InvalidOption(f"{name!r} cannot be the name of a folder in a catalog of type hadoop")
     return name

@@ -1,4 +1,4 @@
-"""Create a file only if it does not exist yet, atomically: what a commit to a Delta log needs (protocol, "Delta Log").
+"""Create a file only if it does not exist yet, atomically: a commit of a Delta log, or of an Iceberg table in a folder.
 
 Locally by a hard link; on S3, GCS and Azure by a conditional put (obstore); on HDFS by Hadoop's rename, which never
 replaces a file. A store that cannot do it is refused by name: two writers would replace each other's commits there.
@@ -153,7 +153,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
     if storage.is_signed_remotely(location):
         raise UnsupportedFeature(
-            f"committing to a Delta table in {scheme}://{authority} by requests that its catalog signs",
+            f"committing to a table in {scheme}://{authority} by requests that its catalog signs",
             "Signed requests read and write Iceberg tables.",
         )
     options, root = storage.settings_at(location), f"{_SCHEMES[scheme]}://{authority}"
@@ -250,7 +250,7 @@ def _probe(store: Any, root: str, endpoint: str, folder: str) -> None:
 
 def _refused(root: str) -> UnsupportedFeature:
     return UnsupportedFeature(
-        f"committing to a Delta table in {root}",
+        f"committing to a table in {root}",
         "The store does not refuse to create a file that exists (no conditional puts, or they are disabled), so "
         "concurrent commits could replace each other. Use a store or a version of it that has conditional puts.",
     )

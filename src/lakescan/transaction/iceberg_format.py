@@ -174,6 +174,6 @@ class IcebergFormat:
 def _needs_a_name(location: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"creating an Iceberg table by its location ({location})",
-        "A table is created in a catalog: use the name catalog.namespace.table (see lakescan.catalog). In a catalog of "
-        "type hadoop, the folder of the warehouse is all there is.",
+        "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog). A catalog of type "
+        "hadoop is a folder, its warehouse, and tables that it has are also written by their folders.",
     )

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from lakescan.delta.commit.file_changes import TEXTS
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS
-from lakescan.storage.whole_file import published
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
+from lakescan.storage.whole_file import published
 
 SIDECARS = "_sidecars"
 _GROUP = 50_000  # actions of a row group, and of a sidecar, as in Delta on Spark

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from lakescan.delta.commit.checkpoint_writer import CheckpointResult
-from lakescan.storage.whole_file import publish
 from lakescan.delta.log.json_checksum import CHECKSUM, checksum_of
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, end_of_log
 from lakescan.storage import Storage, join
+from lakescan.storage.whole_file import publish
 
 
 def point_to(checkpoint: CheckpointResult, location: str, storage: Storage) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
 from lakescan.delta.commit.put import ID, commit_file
-from lakescan.storage.whole_file import publish
 from lakescan.delta.log.managed import (
     FEATURES,
     ManagedTable,
@@ -34,6 +33,7 @@ from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import CommitConflict, LakescanError, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import NotCreated
+from lakescan.storage.whole_file import publish
 
 _LOG = logging.getLogger("lakescan")
 _OF_CATALOG = "io.unitycatalog."

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakescan.errors import NotATable
+from lakescan.errors import MissingFile, NotATable
 from lakescan.storage import FileEntry, Storage, join
 
 _EXTENSION = r"(?:\.gz)?\.metadata\.json(?:\.gz)?"
@@ -76,7 +76,10 @@ def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | No
     A hint is a version number or a file name without extension. After a number, later versions without a gap count
     too: a Hadoop-style commit writes the metadata first and then the hint.
     """
-    text = storage.read(path).decode(errors="replace").strip()
+    try:
+        text = storage.read(path).decode(errors="replace").strip()
+    except MissingFile:  # Java deletes the hint before it renames the next one
+        return None
     names = sorted(candidates, key=_is_plain)  # of two files of a version, Java reads the plain one
     by_stem = {name.removesuffix(".gz").removesuffix(".metadata.json").removesuffix(".gz"): name for name in names}
     if text in by_stem or f"v{text}" not in by_stem:

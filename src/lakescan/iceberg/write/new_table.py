@@ -88,7 +88,7 @@ def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
     catalog: Any = staged.catalog
     with metadata_writes(staged.metadata.properties, ".".join(staged.name())):
         if isinstance(catalog, MakesTables):
-            send = lambda: catalog.make_table(staged, _with_snapshot(staged, snapshot))  # noqa: E731
+            send = _creation(catalog, staged, _with_snapshot(staged, snapshot))
         elif isinstance(catalog, MetastoreCatalog):
             _write_metadata(staged, snapshot)
             send = _registration(staged)
@@ -101,6 +101,10 @@ def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
             raise
         except Exception as error:
             _look_up(staged, error)
+
+
+def _creation(catalog: MakesTables, staged: StagedTable, metadata: Any) -> Any:
+    return lambda: catalog.make_table(staged, metadata)
 
 
 def _registration(staged: StagedTable) -> Any:

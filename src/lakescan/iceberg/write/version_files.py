@@ -141,7 +141,8 @@ class VersionFiles:
 
     def _is_kept(self, location: str, data: bytes) -> bool:
         """Whether no rename of another writer has replaced, or can still replace, a file that was just created."""
-        drafts = [each.name for each in self.storage.list(self._metadata, is_draft_name)]
+        # The writer of an empty draft has yet to look whether the name is taken.
+        drafts = [each.name for each in self.storage.list(self._metadata, is_draft_name) if each.size]
         if drafts:
             _LOG.info("%s: %d drafts of concurrent commits are removed, which will be retried", location, len(drafts))
             self.storage.remove([join(self._metadata, name) for name in drafts])

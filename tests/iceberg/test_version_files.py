@@ -1,0 +1,325 @@
+"""Commits without a catalog follow Iceberg's protocol for file systems, and lose nothing to writers that rename."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.iceberg.write import version_files
+from tests.support import own_catalog
+
+no_other_catalogs = own_catalog.no_other_catalogs
+
+
+@pytest.fixture
+def lake(tmp_path: Path, no_other_catalogs: None) -> lakescan.Catalog:
+    catalog = lakescan.catalog("lake", type="hadoop", warehouse=tmp_path / "lake")
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id BIGINT", properties={"commit.retry.num-retries": "50"})
+    return catalog
+
+
+@pytest.fixture
+def folder(lake: lakescan.Catalog, tmp_path: Path) -> Path:
+    return tmp_path / "lake/db/t"
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(lakescan.table(folder).to_arrow()["id"].to_pylist())
+
+
+def versions(folder: Path) -> list[str]:
+    return sorted(each.name for each in (folder / "metadata").glob("*.metadata.json*"))
+
+
+def hint(folder: Path) -> str:
+    return (folder / "metadata/version-hint.text").read_text()
+
+
+class Java:
+    """A writer that commits as Java does: a draft, a look whether the name is taken, and a rename that replaces."""
+
+    def __init__(self, folder: Path, version: int) -> None:
+        self.draft = folder / f"metadata/{uuid4()}.metadata.json"
+        self.target = folder / f"metadata/v{version}.metadata.json"
+
+    def look(self, based_on: bytes) -> None:
+        self.draft.write_bytes(based_on)
+        assert not self.target.exists()
+
+    def rename(self) -> bool:
+        try:
+            os.rename(self.draft, self.target)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def around_creation(monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], after: Callable[[], None]) -> None:
+    """Run something once, just before and just after a commit creates its file."""
+    create, calls = version_files.put_if_absent, []
+
+    def created(*arguments: Any) -> bool:
+        is_first = not calls
+        calls.append(arguments)
+        if is_first:
+            before()
+        done = create(*arguments)
+        if is_first:
+            after()
+        return done
+
+    monkeypatch.setattr(version_files, "put_if_absent", created)
+
+
+def test_a_commit_creates_the_next_version_and_then_the_hint(folder: Path) -> None:
+    lakescan.table(folder).append(rows(1))
+    assert versions(folder) == ["v1.metadata.json", "v2.metadata.json"]
+    assert hint(folder) == "2"
+
+
+def test_of_writers_that_race_each_commits_once(folder: Path) -> None:
+    def work(first: int) -> None:
+        table = lakescan.table(folder)
+        for number in range(first, first + 10):
+            table.append(rows(number))
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work, 100 * each) for each in range(4)]:
+            done.result()
+    assert ids(folder) == [100 * each + number for each in range(4) for number in range(10)]
+    assert len(versions(folder)) == 41
+    assert hint(folder) == "41"
+
+
+def test_a_rename_that_replaced_the_new_version_is_a_conflict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java looked before, and renamed after lakescan created the file: Java's commit stands, and ours is retried."""
+    lakescan.table(folder).append(rows(1))
+    theirs = _their_next(folder, rows(7))
+    java = Java(folder, 3)
+    around_creation(monkeypatch, lambda: java.look(theirs), lambda: _replaced(java))
+    lakescan.table(folder).append(rows(2))
+    assert ids(folder) == [1, 2, 7]
+
+
+def test_a_rename_that_comes_later_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, java = _their_next(folder, rows(7)), Java(folder, 2)
+    around_creation(monkeypatch, lambda: java.look(theirs), lambda: None)
+    lakescan.table(folder).append(rows(2))
+    assert not java.rename()
+    assert ids(folder) == [2]
+
+
+def test_a_draft_that_is_still_empty_stays(folder: Path) -> None:
+    """Its writer looks whether the name is taken later, and would fail at once without its file."""
+    draft = folder / f"metadata/{uuid4()}.metadata.json"
+    draft.write_bytes(b"")
+    lakescan.table(folder).append(rows(1))
+    assert draft.exists()
+
+
+def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow writer creates a version that others had made, and removed as an old one: it has to commit again."""
+    table = lakescan.table(folder)
+    table.alter().set_properties(
+        {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    ).commit()
+
+    def others() -> None:
+        for number in range(4):
+            lakescan.table(folder).append(rows(10 + number))
+
+    create, calls = version_files.put_if_absent, []
+
+    def created(*arguments: Any) -> bool:
+        calls.append(arguments)
+        if len(calls) == 1:
+            others()
+        return create(*arguments)
+
+    monkeypatch.setattr(version_files, "put_if_absent", created)
+    lakescan.table(folder).append(rows(1))
+    assert ids(folder) == [1, 10, 11, 12, 13]
+    assert versions(folder) == ["v6.metadata.json", "v7.metadata.json"]
+
+
+def test_all_writers_of_a_version_create_the_same_name(folder: Path) -> None:
+    """The codec is that of the state before, so that a commit that changes it does not pass by the others."""
+    table = lakescan.table(folder)
+    table.alter().set_properties({"write.metadata.compression-codec": "gzip"}).commit()
+    table.append(rows(1))
+    assert versions(folder) == ["v1.metadata.json", "v2.metadata.json", "v3.gz.metadata.json"]
+    assert ids(folder) == [1]
+
+
+def test_a_version_under_another_codec_is_a_conflict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java names a commit that changes the codec by the new one."""
+    import gzip
+
+    theirs = gzip.compress(_their_next(folder, rows(7)))
+    path = folder / "metadata/v2.gz.metadata.json"
+    around_creation(monkeypatch, lambda: path.write_bytes(theirs) and None, lambda: None)
+    lakescan.table(folder).append(rows(2))
+    assert ids(folder) == [2, 7]
+
+
+@pytest.mark.parametrize("name", ["v1.gz.metadata.json", "v1.metadata.json.gz"])
+def test_compressed_versions_are_continued(folder: Path, name: str) -> None:
+    import gzip
+
+    first = folder / "metadata/v1.metadata.json"
+    (folder / "metadata" / name).write_bytes(gzip.compress(first.read_bytes()))
+    first.unlink()
+    lakescan.table(folder).append(rows(1))
+    assert ids(folder) == [1]
+    assert versions(folder) == sorted([name, "v2.metadata.json"])
+
+
+def test_a_commit_without_a_hint_continues_the_newest_version(folder: Path) -> None:
+    lakescan.table(folder).append(rows(1))
+    (folder / "metadata/version-hint.text").unlink()
+    lakescan.table(folder).append(rows(2))
+    assert (ids(folder), hint(folder)) == ([1, 2], "3")
+
+
+def test_a_hint_never_goes_back(folder: Path) -> None:
+    (folder / "metadata/version-hint.text").write_text("9")
+    lakescan.table(folder).append(rows(1))
+    assert hint(folder) == "9"
+    assert ids(folder) == [1]
+
+
+def test_hadoops_checksum_of_a_hint_goes_with_it(folder: Path) -> None:
+    (folder / "metadata/.version-hint.text.crc").write_bytes(b"crc")
+    (folder / "metadata/.v2.metadata.json.crc").write_bytes(b"crc")
+    lakescan.table(folder).append(rows(1))
+    assert not list((folder / "metadata").glob(".*.crc"))
+
+
+def test_a_lost_answer_is_looked_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = version_files.put_if_absent
+
+    def lost(*arguments: Any) -> bool:
+        create(*arguments)
+        monkeypatch.setattr(version_files, "put_if_absent", create)
+        raise lakescan.StorageError("no answer")
+
+    monkeypatch.setattr(version_files, "put_if_absent", lost)
+    lakescan.table(folder).append(rows(1))
+    assert ids(folder) == [1]
+    assert len(versions(folder)) == 2
+
+
+def test_files_of_a_commit_that_was_not_sent_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakescan.storage.put_if_absent import NotSent
+
+    def unsent(*_: Any) -> bool:
+        raise NotSent("no connection")
+
+    before = sorted(folder.rglob("*"))
+    monkeypatch.setattr(version_files, "put_if_absent", unsent)
+    with pytest.raises(lakescan.StorageError, match="no connection"):
+        lakescan.table(folder).append(rows(1))
+    assert [each for each in sorted(folder.rglob("*")) if each.is_file() and each not in before] == []
+
+
+def test_a_store_that_cannot_create_exclusively_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> bool:
+        raise lakescan.UnsupportedFeature("committing to a table", "Its filesystem has no hard links.")
+
+    monkeypatch.setattr(version_files, "put_if_absent", refused)
+    with pytest.raises(lakescan.UnsupportedFeature, match="no hard links"):
+        lakescan.table(folder).append(rows(1))
+    assert not list(folder.rglob("*.parquet"))
+    assert not list(folder.rglob("*.avro"))
+
+
+def test_a_table_that_a_catalog_owns_is_refused(folder: Path) -> None:
+    first = folder / "metadata/v1.metadata.json"
+    (folder / f"metadata/00002-{uuid4()}.metadata.json").write_bytes(first.read_bytes())
+    with pytest.raises(lakescan.UnsupportedFeature, match="was written by a catalog"):
+        lakescan.table(folder).append(rows(1))
+
+
+def test_a_draft_is_no_version(folder: Path) -> None:
+    """Its name may begin with digits alone."""
+    (folder / "metadata/version-hint.text").unlink()
+    draft = folder / "metadata/99999999-0000-4000-8000-000000000000.metadata.json"
+    draft.write_text("{}")
+    lakescan.table(folder).append(rows(1))
+    assert ids(folder) == [1]
+
+
+def test_a_metadata_file_is_not_written_to(folder: Path) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="by its metadata file"):
+        lakescan.table(folder / "metadata/v1.metadata.json").append(rows(1))
+
+
+def test_a_copy_is_not_written_to(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "copy")
+    with pytest.raises(lakescan.UnsupportedFeature, match="records the location"):
+        lakescan.table(tmp_path / "copy").append(rows(1))
+    with pytest.raises(lakescan.UnsupportedFeature, match="relocate"):
+        lakescan.table(tmp_path / "copy", relocate={str(folder): str(tmp_path / "copy")}).append(rows(1))
+
+
+def test_a_table_is_written_by_any_spelling_of_its_folder(folder: Path, tmp_path: Path) -> None:
+    os.symlink(folder, tmp_path / "link")
+    for number, path in enumerate((f"{folder}/", f"file://{folder}", f"{folder}/../t", tmp_path / "link")):
+        lakescan.table(path).append(rows(number))
+    assert ids(folder) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("change", ["location", "metadata path"])
+def test_a_commit_moves_neither_the_table_nor_its_metadata(folder: Path, tmp_path: Path, change: str) -> None:
+    draft, elsewhere = lakescan.table(folder).alter(), str(tmp_path / "elsewhere")
+    if change == "location":
+        draft = draft.set_location(elsewhere)
+    else:
+        draft = draft.set_properties({"write.metadata.path": elsewhere})
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"records the location|write\.metadata\.path"):
+        draft.commit()
+    assert versions(folder) == ["v1.metadata.json"]
+
+
+def test_orphans_are_removed_beside_the_hint_and_the_versions(folder: Path) -> None:
+    table = lakescan.table(folder)
+    table.append(rows(1))
+    orphan = folder / "data/orphan.parquet"
+    orphan.write_bytes(b"x")
+    for each in folder.rglob("*"):
+        os.utime(each, (1_000_000, 1_000_000))
+    table.remove_orphans()
+    assert not orphan.exists()
+    assert hint(folder) == "2"
+    assert ids(folder) == [1]
+
+
+def _their_next(folder: Path, more: pa.Table) -> bytes:
+    """The metadata that another writer would commit next: made by a commit that is then taken back."""
+    before = set((folder / "metadata").glob("v*.json"))
+    kept = hint(folder)
+    lakescan.table(folder).append(more)
+    (new,) = set((folder / "metadata").glob("v*.json")) - before
+    data = new.read_bytes()
+    new.unlink()
+    (folder / "metadata/version-hint.text").write_text(kept)
+    return data
+
+
+def _replaced(java: Java) -> None:
+    assert java.rename()
