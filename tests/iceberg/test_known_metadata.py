@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyiceberg.table import StaticTable
 import lakescan
 from lakescan.common.cache import CACHE
 from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.metadata import parse as parse_module
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from tests.iceberg.test_metadata import SNAPSHOT, V2
@@ -129,3 +131,83 @@ def test_a_snapshot_that_is_like_a_known_one_but_for_a_type_is_refused(number: A
     parsed(SNAPSHOTS)
     with pytest.raises(CorruptMetadata, match="which is not a whole number"):
         parsed([each | {"sequence-number": number if each["snapshot-id"] == 7 else 1} for each in SNAPSHOTS])
+
+
+def embedded(folder: Path) -> lakescan.Catalog:
+    catalog = lakescan.catalog(folder.name.replace("-", "_"), warehouse=folder)
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.fixture
+def opened_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[lakescan.Table, list[str]]:
+    """A table, and the metadata files that are parsed from now on."""
+    table = created(embedded(tmp_path))
+    table.append(pa.table({"n": [1, 2], "part": ["a", "b"]}))
+    CACHE.clear()
+    parsed: list[str] = []
+    parse = parse_module.parse_metadata
+
+    def noted(data: bytes, source: str) -> TableMetadata:
+        parsed.append(source)
+        return parse(data, source)
+
+    monkeypatch.setattr(parse_module, "parse_metadata", noted)
+    return table, parsed
+
+
+def test_a_metadata_file_is_parsed_once(opened_twice: tuple[lakescan.Table, list[str]]) -> None:
+    table, parsed = opened_twice
+    for _ in range(3):
+        assert lakescan.table(table.folder).count() == 2
+    assert len(parsed) == 1
+
+
+def test_a_metadata_file_that_was_replaced_is_parsed_again(opened_twice: tuple[lakescan.Table, list[str]]) -> None:
+    """Even with another of the same size and time."""
+    table, _ = opened_twice
+    path = Path(table.scan().to_options()["path"].removeprefix("file://"))
+    before = os.stat(path)
+    assert lakescan.table(table.folder).folder == table.folder
+    path.write_text(path.read_text().replace('"format-version":2', '"format-version":1'))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(path).st_size == before.st_size
+    assert lakescan.table(table.folder).format_version == "1"
+
+
+def test_metadata_is_not_kept_without_a_cache(opened_twice: tuple[lakescan.Table, list[str]]) -> None:
+    table, parsed = opened_twice
+    folder, limit = table.folder, CACHE.limit
+    parsed.clear()
+    lakescan.set_cache_limit(0)
+    try:
+        for _ in range(2):
+            lakescan.table(folder)
+    finally:
+        lakescan.set_cache_limit(limit)
+    assert len(parsed) == 2
+
+
+def test_pyiceberg_parses_a_metadata_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    table = created(embedded(tmp_path))
+    parse, calls = TableMetadataUtil.parse_raw, []
+    monkeypatch.setattr(TableMetadataUtil, "parse_raw", lambda text: calls.append(text) or parse(text))
+    CACHE.clear()
+    for _ in range(3):
+        lakescan.table(str(table.name))
+    assert len(calls) == 1
+
+
+def test_an_open_table_reads_a_manifest_list_once(tmp_path: Path) -> None:
+    table = created(embedded(tmp_path))
+    table.append(pa.table({"n": [1, 2], "part": ["a", "b"]}))
+    opened = lakescan.table(table.folder)
+    before = planned(opened, "n = 1")
+    for path in tmp_path.rglob("snap-*.avro"):
+        path.unlink()
+    assert planned(opened, "n = 1") == before
+    assert planned(opened) == planned(opened, "n > 0")
+    with pytest.raises(lakescan.MissingFile):
+        lakescan.table(table.folder).scan().plan()

@@ -24,7 +24,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
+from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from lakescan.catalogs.identifiers import Identifier
@@ -34,7 +34,7 @@ from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.metadata.write import MetadataNotWritten, metadata_text, with_all_metadata
+from lakescan.iceberg.metadata.write import MetadataNotWritten, metadata_text, parsed_metadata, with_all_metadata
 from lakescan.iceberg.write.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
@@ -78,7 +78,8 @@ class HadoopTables(MetastoreCatalog):
             location, data = self._files(name).read()
         except NotATable as error:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}") from error
-        metadata = TableMetadataUtil.parse_raw(unpacked(data, location).decode())
+        # Decompressed by its first bytes, as when it is read: `.metadata.json.gz` is a name that pyiceberg does not know.
+        metadata = parsed_metadata(unpacked(data, location), join(self._folder(name), "metadata.json"))
         return Table(name, metadata, location, _NoFiles(self.properties), self)
 
     def current(self, identifier: _Name) -> str | None:

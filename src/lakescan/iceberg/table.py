@@ -15,7 +15,7 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
-from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
+from lakescan.errors import CorruptMetadata, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
 from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, as_table
@@ -25,7 +25,7 @@ from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import matching_of
-from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.parse import metadata_of
 from lakescan.iceberg.metadata.retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata_facts import metadata_facts
@@ -41,6 +41,7 @@ from lakescan.planning.report import Words
 from lakescan.storage import Storage
 
 # On storage without atomic puts, the newest metadata file may be half written.
+_READS = 5  # of a table whose current metadata file other writers remove meanwhile
 _SNAPSHOT_ID = re.compile(r"-?[0-9]{1,30}")
 _HALF_WRITTEN = RetryPolicy(attempts=6, first=0.02, factor=2.5, ceiling=0.5)
 
@@ -66,8 +67,14 @@ class IcebergTable:
     @staticmethod
     def of(source: MetadataSource, storage: Storage, current: str | None = None) -> IcebergTable:
         """Open the table whose metadata file `source` names; `current`, if given, is used instead of asking it."""
-        location = source.current() if current is None else current
-        return IcebergTable(parse_metadata(storage.read(location), location), storage, source)
+        for number in range(_READS):
+            location = current if current is not None and number == 0 else source.current()
+            try:
+                return IcebergTable(metadata_of(storage.read(location), location), storage, source)
+            except MissingFile:  # a commit may have removed the file since (write.metadata.delete-after-commit)
+                if number == _READS - 1 or source.current() == location:
+                    raise
+        raise AssertionError
 
     @property
     def identity(self) -> str | None:
@@ -82,8 +89,8 @@ class IcebergTable:
             if location == self.metadata.source:
                 return self
             try:
-                return IcebergTable(parse_metadata(self.storage.read(location), location), self.storage, self._source)
-            except CorruptMetadata:
+                return IcebergTable(metadata_of(self.storage.read(location), location), self.storage, self._source)
+            except (CorruptMetadata, MissingFile):
                 if not attempts.wait():
                     raise
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.cache import Kind, table_size
 from lakescan.encryption import FileKey
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import of_one_schema, open_container
@@ -71,12 +72,21 @@ MANIFESTS = pa.schema(
 )
 _LISTS = 32  # lists decoded together
 
+# By the identity of a storage and a snapshot, which the value keeps: plans of one open table read a list once. A table
+# that is opened again has a storage of its own, and reads its files again.
+_OPENED: Kind[tuple[Storage, IcebergSnapshot, pa.Table]] = Kind("manifest lists", lambda value: table_size(value[2]))
+
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may list them in the metadata itself.
 
-    Raises `CorruptMetadata` for a list that contradicts itself, or is empty although the snapshot has files.
+    The list is read once for each storage, as far as the process's cache has room. Raises `CorruptMetadata` for a list
+    that contradicts itself, or is empty although the snapshot has files.
     """
+    return _OPENED.get((id(storage), id(snapshot)), lambda: (storage, snapshot, _listed(snapshot, storage)))[2]
+
+
+def _listed(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     if snapshot.manifest_list is None:
         paths = pa.array(snapshot.manifests, pa.string())
         specs = [_spec_of(path, storage) for path in snapshot.manifests]

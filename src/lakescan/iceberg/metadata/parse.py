@@ -6,10 +6,12 @@ statistics lists are tolerated: reading the current state does not need them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from lakescan.common.cache import Kind
 from lakescan.common.schema import Schema
 from lakescan.encryption.table_keys import EncryptedKey, ListKey
 from lakescan.errors import CorruptMetadata, NotATable
@@ -26,6 +28,15 @@ from lakescan.storage.faults import shown
 
 STATISTICS = ("statistics", "partition-statistics")
 _NONE = -1
+_TIMES = 4  # the memory of parsed metadata, as a multiple of its JSON: about so much, measured
+# By location and content: a file that was replaced under its name is parsed again.
+_PARSED: Kind[tuple[TableMetadata, int]] = Kind("Iceberg metadata", lambda value: _TIMES * value[1])
+
+
+def metadata_of(data: bytes, source: str) -> TableMetadata:
+    """Parse the bytes of a metadata file, or return what was parsed of the same bytes before; see `parse_metadata`."""
+    key = source, hashlib.sha256(data).digest()
+    return _PARSED.get(key, lambda: (parse_metadata(data, source), len(data)))[0]
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 _LEAST = -(2**63)
 

@@ -1,16 +1,22 @@
-"""How pyiceberg writes table metadata for lakescan: in all format versions, and compressed if the table asks for it.
+"""How pyiceberg reads and writes table metadata for lakescan: in all format versions, compressed if the table asks.
 
 pyiceberg models format version 3 but refuses to write it, and its catalogs do not compress metadata. Both go through
 public methods, which behave as lakescan's commits need while one of them runs, and as pyiceberg's own otherwise.
+
+Metadata is parsed once for the same bytes, as far as the process's cache has room: pyiceberg takes seconds for a table
+of thousands of snapshots, and a commit loads its table several times.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from contextvars import ContextVar
+from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lakescan.common.cache import Kind
 from lakescan.errors import LakescanError
 from lakescan.iceberg.metadata.kept_keys import keep_encryption_keys, with_keys, without_keys
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
@@ -24,12 +30,38 @@ _GZIP, _EXTENSION = "gzip", ".metadata.json"
 _WITH_ROW_IDS = 3  # the first version whose metadata has the next row id
 _CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
 _NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that got names in a block
+# By location and content, with the number of bytes; pyiceberg's models are never changed, but copied.
+_PARSED: Kind[tuple[Any, int]] = Kind("pyiceberg metadata", lambda value: _TIMES * value[1])
+_TIMES = 7  # the memory of pyiceberg's models, as a multiple of their JSON: about so much, measured
 _LOCK = Lock()
 _IS_EXTENDED = False
 
 
 class MetadataNotWritten(NotCreated):
     """The metadata file of a commit could not be written: the catalog was not asked, so nothing is committed."""
+
+
+def parsed_metadata(data: bytes, location: str) -> Any:
+    """Parse the bytes of a metadata file to pyiceberg's metadata; raises what pyiceberg raises."""
+    from pyiceberg.serializers import Compressor, FromByteStream
+
+    def parse() -> tuple[Any, int]:
+        codec = Compressor.get_compressor(location)
+        return FromByteStream.table_metadata(BytesIO(data), compression=codec), len(data)
+
+    return _PARSED.get((location, hashlib.sha256(data).digest()), parse)[0]
+
+
+def _keep_parsed() -> None:
+    """Let pyiceberg's catalogs parse the same bytes once."""
+    from pyiceberg.serializers import FromInputFile
+
+    def table_metadata(input_file: Any, encoding: str = "utf-8") -> Any:
+        with input_file.open() as stream:
+            return parsed_metadata(stream.read(), input_file.location)
+
+    if FromInputFile.table_metadata.__module__ != __name__:
+        FromInputFile.table_metadata = staticmethod(table_metadata)
 
 
 def metadata_text(metadata: Any) -> str:
@@ -49,6 +81,7 @@ def with_all_metadata(catalog: Catalog) -> Catalog:
 
     with _LOCK:
         keep_encryption_keys()
+        _keep_parsed()
     if not isinstance(catalog, MetastoreCatalog):
         return catalog
 
