@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.storage import Storage
-from lakescan.storage.locations import Places, is_normal, may_overlap, normal, normalize, path_of, without_root
+from lakescan.storage.locations import (
+    Places,
+    is_normal,
+    is_same_place,
+    may_overlap,
+    normal,
+    normalize,
+    path_of,
+    spelled_as,
+    with_normal_roots,
+    without_root,
+)
 
 SPELLINGS = {
     "s3://b/t/f": ["s3a://b/t/f", "s3n://b/t/f", "S3://b/t/f", "s3://b//t/f", "s3://b/t/./f", "s3a://b/t/f/"],
@@ -138,3 +149,60 @@ def test_what_may_be_one_folder_in_any_spelling_overlaps(
 )
 def test_what_is_apart_does_not_overlap(one: str, other: str) -> None:
     assert not may_overlap(one, other)
+
+
+@pytest.mark.parametrize("form", SPELLINGS)
+def test_schemes_and_hosts_have_one_normal_form_and_paths_stay(form: str) -> None:
+    tail = form[len(form) - len(path_of(form)) :]
+    spellings = [each for each in SPELLINGS[form] if each.endswith(tail) and not each.endswith(f"/{tail}")]
+    spellings += [f"file://{each}" for each in [form] if each.startswith("/")]
+    assert spellings
+    assert set(with_normal_roots(pa.array([form, *spellings])).to_pylist()) == {form}
+    apart = pa.array(["s3a://b//x", "s3://b/x", "s3://b/./x", "/x//y", "/x/y", "rel/x"])
+    assert len(set(with_normal_roots(apart).to_pylist())) == len(apart)
+
+
+@pytest.mark.parametrize(
+    ("home", "same", "others"),
+    [
+        (
+            "hdfs://nn/t",
+            ["hdfs://nn:8020/t/f", "hdfs://NN/t/f", "hdfs:///t/f", "hdfs:/t/f", "/t/f", "hdfs://nn/t/f"],
+            ["hdfs://other/t/f", "hdfs://nn:9000/t/f", "s3://nn/t/f"],
+        ),
+        ("hdfs://nn:8020/t", ["hdfs://nn/t/f", "/t/f"], ["hdfs://nn:8021/t/f"]),
+        ("s3a://b/t", ["s3://b/t/f", "s3n://b/t/f", "/t/f"], ["s3://c/t/f", "/u/f", "/tt/f"]),
+        ("gs://b/t", ["gcs://b/t/f"], ["gs://c/t/f", "s3://b/t/f"]),
+        (
+            "abfss://c@a.dfs.core.windows.net/t",
+            ["abfs://c@a.dfs.core.windows.net/t/f", "wasbs://c@a.blob.core.windows.net/t/f"],
+            ["abfss://d@a.dfs.core.windows.net/t/f"],
+        ),
+        ("/t", ["/t/f"], ["s3://b/t/f", "/u/f"]),
+    ],
+)
+def test_files_of_the_tables_store_are_spelled_as_its_location(home: str, same: list[str], others: list[str]) -> None:
+    assert set(spelled_as(pa.array(same), home).to_pylist()) == {f"{home}/f"}
+    assert spelled_as(pa.array(others), home).to_pylist() == others
+
+
+def test_a_path_without_a_host_is_of_the_tables_own() -> None:
+    places = Places(home="hdfs://nn:8020/t")
+    assert set(places.of(pa.array(["hdfs:///t/f", "hdfs:/t/f", "/t/f", "hdfs://nn/t/f"])).to_pylist()) == {
+        "hdfs://nn/t/f"
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("/wh/t", "file:///wh/t/", True),
+        ("hdfs:///wh/t", "hdfs://nn:8020/wh/t", True),
+        ("s3a://b/t", "s3://b/t", True),
+        ("/wh/t", "/wh/u", False),
+        ("/wh/t", "hdfs://nn/wh/t", False),
+        ("s3://b/t", "s3://c/t", False),
+    ],
+)
+def test_a_table_is_at_its_own_location_in_any_spelling(one: str, other: str, is_same: bool) -> None:
+    assert is_same_place(one, other) is is_same_place(other, one) is is_same

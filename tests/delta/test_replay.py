@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
-from lakescan.delta.log.replay import file_locations, reconcile
+from lakescan.delta.log.replay import continued, file_locations, reconcile
 from lakescan.delta.log.text import LogText, single_actions
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
@@ -102,6 +102,40 @@ def test_an_update_of_a_vector_keeps_the_file_with_its_new_vector() -> None:
 def test_two_spellings_of_an_absolute_path_are_one_file() -> None:
     commits = [commit(0, [add("file:///x/a%20b")]), commit(1, [remove("/x/a%20b")])]
     assert live([READER.commits(commits)]) == set()
+
+
+@pytest.mark.parametrize(
+    ("table", "spellings"),
+    [
+        ("hdfs://nn/t", ["f", "hdfs://nn:8020/t/f", "hdfs:///t/f", "/t/f", "hdfs://NN/t/f"]),
+        ("s3://b/t", ["f", "s3a://b/t/f", "s3n://b/t/f", "s3://b/t/f"]),
+        ("s3a://b/t", ["s3://other/f", "s3a://other/f", "s3n://other/f"]),
+        ("gs://b/t", ["f", "gcs://b/t/f"]),
+        (
+            "abfss://c@a.dfs.core.windows.net/t",
+            ["f", "abfs://c@a.dfs.core.windows.net/t/f", "wasbs://c@a.blob.core.windows.net/t/f"],
+        ),
+        ("/t", ["f", "file:/t/f", "file:///t/f", "/t/f"]),
+    ],
+)
+def test_a_file_is_one_in_any_spelling_of_its_store(table: str, spellings: list[str]) -> None:
+    for added, removed in itertools.permutations(spellings, 2):
+        commits = [commit(0, [add(added), add("other")]), commit(1, [remove(removed)])]
+        first, second = (READER.commits([each]) for each in commits)
+        names = {path.rpartition("/")[2] for path in reconcile([first, second], table)["path"].to_pylist()}
+        assert names == {"other"}
+        known = reconcile([first], table)
+        assert {path.rpartition("/")[2] for path in continued(known, [second], table)["path"].to_pylist()} == {"other"}
+
+
+def test_a_file_that_is_added_under_two_spellings_is_live_once() -> None:
+    parts = [READER.commits([commit(0, [add("f")]), commit(1, [add("hdfs://nn:8020/t/f")])])]
+    assert reconcile(parts, "hdfs://nn/t")["path"].to_pylist() == ["hdfs://nn/t/f"]
+
+
+def test_other_keys_of_an_object_store_are_other_files() -> None:
+    parts = [READER.commits([commit(0, [add("s3a://b/t//f"), add("f")]), commit(1, [remove("f")])])]
+    assert reconcile(parts, "s3://b/t")["path"].to_pylist() == ["s3://b/t//f"]
 
 
 def test_paths_are_uris_relative_to_the_table_or_absolute() -> None:

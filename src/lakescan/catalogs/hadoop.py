@@ -78,7 +78,7 @@ class HadoopTables(MetastoreCatalog):
             location, data = self._files(name).read()
         except NotATable as error:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}") from error
-        # Decompressed by its first bytes, as when it is read: `.metadata.json.gz` is a name that pyiceberg does not know.
+        # Decompressed by its first bytes: pyiceberg does not know the name `.metadata.json.gz`.
         metadata = parsed_metadata(unpacked(data, location), join(self._folder(name), "metadata.json"))
         return Table(name, metadata, location, _NoFiles(self.properties), self)
 

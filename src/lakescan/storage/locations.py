@@ -36,6 +36,8 @@ _COMMON = (
     (r"^gs://", "gcs://"),
     (r"^abfss://", "abfs://"),
 )
+# Schemes and authorities in normal form, and plain paths.
+_NORMAL_ROOT = r"(?s)^(?:/|(?:s3|gcs)://|hdfs://[^/A-Z:]+/|abfs://[^/A-Z]+\.dfs\.[^/A-Z]+/)"
 _TAKEN_BACK = r"(^|/)(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+)/\.\.(?:/|$)"
 _ABOVE_ROOT = r"^/\.\.(?:/|$)"
 _PARTS = r"(?s)^(?:(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+):(?://(?P<authority>[^/]*))?)?(?P<path>.*)$"
@@ -81,6 +83,44 @@ def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
     """
     values = as_array(locations)
     return _where_not_normal(values, lambda some: _where_not_normal(_rerooted(some), _normalized))
+
+
+def with_normal_roots(locations: pa.Array) -> pa.Array:
+    """Convert the scheme and host of each location to their normal form, and keep its path; see `normalize`.
+
+    For names of files that are compared as written: in an object store, `a//b` and `a/b` are different files.
+
+    Example:
+        >>> with_normal_roots(pa.array(["s3a://b//x", "file:///x", "HDFS://Host:8020/x"])).to_pylist()
+        ['s3://b//x', '/x', 'hdfs://host/x']
+    """
+    return _where(locations, _NORMAL_ROOT, lambda some: _where(_rerooted(some), _NORMAL_ROOT, _normally_rooted))
+
+
+def spelled_as(locations: pa.Array, home: str) -> pa.Array:
+    """Spell the scheme and host of locations as the table's location `home` does, where they are the same.
+
+    Hadoop takes a path without a scheme, and `hdfs:///x`, for one of the file system that the table is in: so are all of
+    a table in HDFS, and those below the table in other stores.
+
+    Example:
+        >>> spelled_as(pa.array(["s3a://b/t/f", "/t/f", "s3://c/f"]), "s3://b/t").to_pylist()
+        ['s3://b/t/f', 's3://b/t/f', 's3://c/f']
+    """
+    root = _root_of(home)
+    if not root or not len(locations) or _all(pc.starts_with(locations, root + "/")):
+        return locations
+    own = normal(root)
+    parts = pc.extract_regex(with_normal_roots(locations), _PARTS)
+    scheme, authority, path = (parts.field(name) for name in ("scheme", "authority", "path"))
+    roots = pc.binary_join_element_wise(scheme, authority, "://")
+    has_none = pc.and_(pc.equal(scheme, ""), pc.starts_with(path, "/"))
+    if own.startswith("hdfs:"):
+        same = pc.or_(pc.is_in(roots, value_set=pa.array([own, "hdfs://"])), has_none)
+    else:
+        folder = home[len(root) :].rstrip("/") + "/"
+        same = pc.or_(pc.equal(roots, own), pc.and_(has_none, pc.starts_with(path, folder)))
+    return pc.if_else(same, pc.binary_join_element_wise(root, path, ""), locations)
 
 
 def normal(location: str) -> str:
@@ -159,9 +199,11 @@ class Places:
         return places, hits
 
     def _at_home(self, normalized: pa.Array) -> pa.Array:
-        """Add the table's scheme and authority to plain paths below the table's path."""
+        """Add the table's scheme and authority to plain paths below the table's path, and its host to `hdfs:///x`."""
         if self.home is None or not (root := _root_of(normal(self.home))):
             return normalized
+        if root.startswith("hdfs:"):
+            normalized = pc.replace_substring_regex(normalized, "^hdfs:///", f"{root}/")
         below = pc.fill_null(_is_below(normalized, normal(self.home)[len(root) :]), False)
         if not pc.any(below).as_py():
             return normalized
@@ -182,7 +224,12 @@ def _root_of(location: str) -> str:
 
 
 def _where_not_normal(values: pa.Array, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    other = pc.fill_null(pc.invert(pc.match_substring_regex(values, _NORMAL)), False)
+    return _where(values, _NORMAL, make)
+
+
+def _where(values: pa.Array, form: str, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """The values, made anew where they are not of a form."""
+    other = pc.fill_null(pc.invert(pc.match_substring_regex(values, form)), False)
     if not pc.any(other).as_py():
         return values
     return pc.replace_with_mask(values, other, make(values.filter(other)))
@@ -195,14 +242,27 @@ def _rerooted(values: pa.Array) -> pa.Array:
 
 
 def _normalized(values: pa.Array) -> pa.Array:
+    root, path = _split_normally(values)
+    path = _normal_path(path)
+    path = pc.if_else(pc.and_(pc.equal(path, "/"), pc.not_equal(root, "")), "", path)
+    return pc.binary_join_element_wise(root, path, "")
+
+
+def _normally_rooted(values: pa.Array) -> pa.Array:
+    root, path = _split_normally(values)
+    is_local = pc.and_(pc.equal(root, ""), pc.match_substring_regex(values, "^[fF][iI][lL][eE]:"))
+    path = pc.if_else(is_local, pc.replace_substring_regex(path, r"^/+", "/"), path)
+    return pc.binary_join_element_wise(root, path, "")
+
+
+def _split_normally(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The schemes and authorities of locations in their normal form, and their paths."""
     parts = pc.extract_regex(values, _PARTS)
     scheme, authority = parts.field("scheme"), parts.field("authority")
     roots = pc.binary_join_element_wise(scheme, authority, "\x00").dictionary_encode()
     pairs = (each.partition("\x00")[::2] for each in roots.dictionary.to_pylist())
     known = pa.array([_normal_root(scheme, authority) for scheme, authority in pairs], pa.string())
-    root, path = known.take(roots.indices), _normal_path(parts.field("path"))
-    path = pc.if_else(pc.and_(pc.equal(path, "/"), pc.not_equal(root, "")), "", path)
-    return pc.binary_join_element_wise(root, path, "")
+    return known.take(roots.indices), parts.field("path")
 
 
 def _normal_root(scheme: str, authority: str) -> str:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakescan.delta.log.kept_rows import kept_rows
 from lakescan.delta.log.text import ADVICE
 from lakescan.errors import CorruptMetadata
+from lakescan.storage.locations import spelled_as, with_normal_roots
 
 _MOST_CHUNKS = 64  # of the live files of a log that was read again and again
 _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
@@ -139,7 +140,8 @@ def file_locations(paths: pa.Array, location: str) -> pa.Array:
     """
     absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     decoded = decoded_paths(paths)
-    return pc.if_else(absolute, decoded, pc.binary_join_element_wise(location.rstrip("/"), decoded, "/"))
+    places = pc.if_else(absolute, decoded, pc.binary_join_element_wise(location.rstrip("/"), decoded, "/"))
+    return spelled_as(places, location) if pc.any(absolute).as_py() else places
 
 
 def decoded_paths(paths: pa.Array) -> pa.Array:
@@ -155,7 +157,7 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Paths with the `file:` scheme removed: `file:///x`, `file:/x` and `/x` are the same file."""
-    if not pc.any(pc.starts_with(paths, "file:")).as_py():
-        return paths
-    return pc.replace_substring_regex(paths, "^file:/+", "/")
+    """Locations with their schemes and hosts in one form: `file:///x` and `/x` are the same file, as `s3a` and `s3`."""
+    if isinstance(paths, pa.ChunkedArray):
+        return pa.chunked_array([with_normal_roots(each) for each in paths.chunks], paths.type)
+    return with_normal_roots(paths)
