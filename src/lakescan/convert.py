@@ -14,6 +14,7 @@ from lakescan.grammar.columns import parse_columns
 from lakescan.open_table import Table
 from lakescan.opening import table
 from lakescan.storage import Storage
+from lakescan.storage.locations import absolute
 
 
 def convert_to_delta(
@@ -52,7 +53,7 @@ def convert_to_delta(
         >>> lakescan.convert_to_delta("/lake/events", partition_by="day DATE")
         Table(delta '/lake/events')
     """
-    location, storage = location_of(path).rstrip("/"), Storage(storage_options or {})
+    location, storage = absolute(location_of(path)).rstrip("/"), Storage(storage_options or {})
     if not is_table(location, storage):
         columns = parse_columns(partition_by).columns if partition_by.strip() else ()
         convert_folder(location, Conversion(columns, property_texts(properties), comment, statistics), storage)

@@ -45,6 +45,7 @@ from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.reporting import MetricsReporter
+from lakescan.storage.locations import absolute
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.imported import Import, import_files, split_columns
@@ -508,11 +509,11 @@ class Catalog(CatalogViews):
             fields = parse_columns(found).columns if isinstance(found, str) else columns_of(found)
         names = None if partition_by is None else _terms("partition_by", partition_by)
         wanted = Import(
-            location_of(folder).rstrip("/"),
+            absolute(location_of(folder)).rstrip("/"),
             *split_columns(fields, names),
             files,
             property_texts(properties),
-            None if location is None else location_of(location),
+            None if location is None else absolute(location_of(location)),
         )
         return import_files(format_named(format), self._catalog, identifier, wanted)
 
@@ -599,7 +600,7 @@ class Catalog(CatalogViews):
                 raise TableExists(f"{identifier} already exists: exist_ok=True opens it, replace=True replaces it")
         opened = source if isinstance(source, Table) else table(source)
         allowed_in(identifier.catalog).check(opened.folder)  # whose files the clone names
-        where = None if location is None else location_of(location)
+        where = None if location is None else absolute(location_of(location))
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
         if self.table_exists(name):
             folder = self._found(identifier, format_named("delta")).location

@@ -33,6 +33,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage.faults import shown
+from lakescan.storage.locations import absolute
 from lakescan.table_maintenance import TableMaintenance
 from lakescan.table_metadata_files import TableMetadataFiles
 from lakescan.table_refs import TableRefs
@@ -718,7 +719,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         selector = SnapshotSelector(version, None if timestamp is None else as_moment(timestamp))
         source, storage = self._spec.at(selector), self._spec.storage
-        return clone(source, location_of(location), storage, property_texts(properties), replace=replace)
+        return clone(source, absolute(location_of(location)), storage, property_texts(properties), replace=replace)
 
     def expire_snapshots(
         self,
@@ -821,7 +822,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         from lakescan.maintenance import remove_orphans
 
         moment = None if older_than is None else as_moment(older_than)
-        folder = None if location is None else location_of(location)
+        folder = None if location is None else absolute(location_of(location))
         target = self._target(WriteOptions(), same=False)
         return remove_orphans(
             target,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
-from lakescan.catalogs.lookup import find, identifier_of
+from lakescan.catalogs.lookup import find, identifier_of, location_or_name
 from lakescan.catalogs.metrics import TableReporter
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
@@ -83,7 +83,7 @@ def open_table(
     path: str | os.PathLike[str] | Identifier, options: ReadOptions, key_manager: KeyManager | None = None
 ) -> Table:
     """Open a table as `options` say; see `table`."""
-    location = location_of(path)
+    location = location_or_name(location_of(path))
     identifier = identifier_of(location)
     found = None if identifier is None else find(identifier)
     if key_manager is None and options.key_manager is None and found is not None and found.key_manager is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from lakescan.catalogs.identifiers import Identifier, location_of
+from lakescan.catalogs.lookup import location_or_name
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
@@ -62,7 +63,7 @@ def save(
     checked = WriteOptions.of(options).with_arguments(
         {name: value for name, value in arguments.items() if value is not None} | _as_options(properties)
     )
-    location, storage = location_of(path), dict(checked.storage_options or {})
+    location, storage = location_or_name(location_of(path)), dict(checked.storage_options or {})
     if mode not in _SAVE_MODES:
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
     if mode in ("error", "ignore") and exists(location, storage):

@@ -9,6 +9,7 @@ from typing import Any
 from lakescan.catalogs.identifiers import location_of
 from lakescan.executors import PlanningExecutor
 from lakescan.options.write import WriteOptions
+from lakescan.storage.locations import absolute
 from lakescan.transaction.base import Target
 from lakescan.transaction.metadata_files import PathRewrite
 from lakescan.transaction.results import PathsResult, StatisticsResult
@@ -126,7 +127,7 @@ class TableMetadataFiles(ABC):
             ...     copy(source, target)
             >>> other.register_table("shop.orders", f"s3://other/orders/metadata/{done.latest_version}")
         """
-        staging = None if staging_location is None else location_of(staging_location)
+        staging = None if staging_location is None else absolute(location_of(staging_location))
         wanted = PathRewrite(
             source_prefix, target_prefix, start_version, end_version, staging, lists_files=create_file_list
         )

@@ -36,6 +36,7 @@ from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Vended
 from lakescan.storage.faults import told
+from lakescan.storage.locations import absolute
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
 
@@ -102,6 +103,14 @@ def identifier_of(text: str) -> Identifier | None:
     if parts is None or len(parts) < 3 or not is_known(parts[0]):
         return None
     return Identifier(parts[0], parts[1:-1], parts[-1])
+
+
+def location_or_name(text: str) -> str:
+    """Make the path of a local table absolute; return the name of a table in a known catalog, or a URI, as it is.
+
+    A table stays the same when the process changes its working directory, and for other processes.
+    """
+    return text if identifier_of(text) is not None else absolute(text)
 
 
 def find(identifier: Identifier) -> FoundTable:

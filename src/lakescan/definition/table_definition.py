@@ -14,6 +14,7 @@ from lakescan.common.schema import Schema
 from lakescan.definition.column_rules import NewColumnRule
 from lakescan.errors import InvalidOption
 from lakescan.expressions.bind import value_of
+from lakescan.storage.locations import absolute
 
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _ORDER = re.compile(r"\s*(.*?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*", re.IGNORECASE | re.DOTALL)
@@ -92,7 +93,7 @@ class TableDefinition:
     """A table's columns (with ids by position), keys, layout and table properties.
 
     `rules` are those of columns by their names, `cluster_by` the paths of clustering columns, and `constraints` SQL
-    conditions that all rows meet, by their names: Delta has them.
+    conditions that all rows meet, by their names: Delta has them. The path of a local `location` is made absolute.
 
     Raises `NoSuchColumn` and `InvalidOption` for keys, partitions or sort orders that do not fit the columns.
     """
@@ -109,6 +110,8 @@ class TableDefinition:
     constraints: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.location is not None:
+            object.__setattr__(self, "location", absolute(self.location))
         schema = self.schema
         if not self.columns:  # the columns of a query are not known yet
             return

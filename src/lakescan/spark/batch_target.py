@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.identifiers import location_of, parts_of
-from lakescan.catalogs.lookup import identifier_of
+from lakescan.catalogs.lookup import identifier_of, location_or_name
 from lakescan.catalogs.registry import give_all, given
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
@@ -147,7 +147,7 @@ def _named(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tu
     target = location_of(table)
     parts = parts_of(target) or ()
     if identifier_of(target) is not None or "/" in target.split("`")[0]:
-        return target, None
+        return location_or_name(target), None
     if within or (len(parts) == 2 and parts[0].lower() in FORMATS):
         named = NamedTable.of(target, within)
         return str(named), named.format

@@ -35,7 +35,7 @@ from lakescan.storage.credentials import (
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, signed_bucket
 from lakescan.storage.filesystems import connected as _filesystem
-from lakescan.storage.locations import ALIASES, Places, split_location
+from lakescan.storage.locations import ALIASES, Places, absolute, split_location
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.reachable import ASKED_FIRST, check_reachable
 
@@ -87,7 +87,7 @@ class Storage:
         self._of_catalog = StorageOptions.of(self.io_properties, ignore_unknown=True)
         if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:
             raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
-        self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
+        self.relocate = {old.rstrip("/"): absolute(new).rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str, str | None], tuple[Credential | None, pafs.FileSystem]] = {}
         self.unwrapped_keys: UnwrappedKeys | None = (
             None if self.key_manager is None else UnwrappedKeys(self.key_manager)

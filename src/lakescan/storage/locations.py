@@ -100,8 +100,8 @@ def with_normal_roots(locations: pa.Array) -> pa.Array:
 def spelled_as(locations: pa.Array, home: str) -> pa.Array:
     """Spell the scheme and host of locations as the table's location `home` does, where they are the same.
 
-    Hadoop takes a path without a scheme, and `hdfs:///x`, for one of the file system that the table is in: so are all of
-    a table in HDFS, and those below the table in other stores.
+    Hadoop takes a path without a scheme, and `hdfs:///x`, for one of the file system that the table is in. Here, all
+    of a table in HDFS are; in other stores, those below the table.
 
     Example:
         >>> spelled_as(pa.array(["s3a://b/t/f", "/t/f", "s3://c/f"]), "s3://b/t").to_pylist()

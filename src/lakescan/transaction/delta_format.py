@@ -23,6 +23,7 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
+from lakescan.storage.locations import absolute
 
 if TYPE_CHECKING:
     from lakescan.transaction.delta import DeltaTarget
@@ -95,7 +96,7 @@ class DeltaFormat:
         """Create a table in a folder."""
         from lakescan.delta.commit.creation import create_table
 
-        create_table(location, definition, Storage(storage_options))
+        create_table(absolute(location), definition, Storage(storage_options))
 
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace the table in its folder."""
@@ -120,7 +121,7 @@ class DeltaFormat:
         from lakescan.delta.commit.creation import new_table
         from lakescan.transaction.delta_creation import NewDeltaTable
 
-        return NewDeltaTable(location, new_table(definition), options, Storage(storage_options))
+        return NewDeltaTable(absolute(location), new_table(definition), options, Storage(storage_options))
 
     def replacement(
         self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions

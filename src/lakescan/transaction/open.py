@@ -14,6 +14,7 @@ from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.errors import InvalidOption, IsAView, NotATable
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
+from lakescan.storage.locations import absolute
 from lakescan.transaction.base import Format, NewTable, Target
 from lakescan.transaction.formats import DEFAULT, format_at, format_named
 
@@ -22,7 +23,7 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
     """Whether a table that can be written to has the name, or is in the folder."""
     identifier = identifier_of(path)
     if identifier is None:
-        found = format_at(path, Storage(storage_options))
+        found = format_at(absolute(path), Storage(storage_options))
         return found is not None and found.is_written_by_location
     try:
         find(identifier)
@@ -51,7 +52,7 @@ def existing_target(
     identifier = identifier_of(path)
     if identifier is not None:
         return _by_name(identifier, wanted, options)
-    storage = Storage(storage_options)
+    path, storage = absolute(path), Storage(storage_options)
     found = format_at(path, storage)
     if found is None:
         return None
@@ -78,7 +79,7 @@ def new_table(
     definition = _definition(rows, options, chosen)
     check_new(options)
     if identifier is None:
-        return chosen.new_table_at(path, definition, options, storage_options)
+        return chosen.new_table_at(absolute(path), definition, options, storage_options)
     return chosen.new_table(connection(identifier.catalog), identifier, definition, options)
 
 

@@ -37,6 +37,8 @@ def metadata_of(data: bytes, source: str) -> TableMetadata:
     """Parse the bytes of a metadata file, or return what was parsed of the same bytes before; see `parse_metadata`."""
     key = source, hashlib.sha256(data).digest()
     return _PARSED.get(key, lambda: (parse_metadata(data, source), len(data)))[0]
+
+
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 _LEAST = -(2**63)
 
