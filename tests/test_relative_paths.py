@@ -82,7 +82,7 @@ def test_a_new_table_is_in_the_working_directory(here: Path, monkeypatch: pytest
         lakescan.table("here.db.new") if write in ("catalog", "location", "iceberg") else lakescan.table(here / "new")
     )
     assert made.folder == f"{here}/new"
-    made.append(pa.table({"id": pa.array([7], pa.int64())}))
+    made.append(pa.table({"id": pa.array([7], pa.int32())}))
     assert 7 in made.to_arrow()["id"].to_pylist()
 
 
