@@ -13,6 +13,7 @@ import pytest
 
 import lakescan
 from tests.support import own_catalog
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 no_other_catalogs = own_catalog.no_other_catalogs
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -220,3 +221,23 @@ def test_another_type_of_catalog_keeps_its_tables(lake: lakescan.Catalog, tmp_pa
             lakescan.table(path).append(rows(1))
     owned.append(rows(2))
     assert ids(lakescan.table(owned.folder)) == [2]
+
+
+def test_tables_in_an_object_store(no_other_catalogs: None) -> None:
+    with s3_server("bucket") as endpoint:
+        names = ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.region")
+        settings = dict(zip(names, (endpoint, KEY, SECRET, REGION), strict=True))
+        lake = lakescan.catalog({"name": "store", "type": "hadoop", "warehouse": "s3://bucket/lake", **settings})
+        lake.create_namespace("db")
+        lake.create_table("db.t", "id BIGINT, part STRING", properties={"commit.retry.num-retries": "50"})
+        assert (lake.list_namespaces(), lake.list_tables("db")) == (["db"], ["db.t"])
+
+        def append(number: int) -> None:
+            lakescan.table("s3a://bucket/lake/db/t", storage_options=settings).append(rows(number))
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(append, range(9)))
+        lake.load_table("db.t").delete("id = 0")
+        assert ids(lake.load_table("db.t")) == list(range(1, 9))
+        lake.drop_table("db.t")
+        assert lake.list_tables("db") == []

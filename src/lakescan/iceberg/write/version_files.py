@@ -101,7 +101,7 @@ class VersionFiles:
         if is_metadata_file(self.folder):
             raise UnsupportedFeature(
                 f"writing to an Iceberg table by its metadata file ({self.folder})",
-                "A metadata file is one state of a table. Open the table by its folder, or by its name in a catalog.",
+                f"It is one state of a table. A table without a catalog is written by its folder. {_CATALOGS}",
             )
         named = [each.name for each in self.storage.list(self._metadata, is_catalog_name)]
         if named:
