@@ -201,3 +201,10 @@ def test_the_protocols_own_example_of_a_descriptor() -> None:
     }
     found = delete_table(pa.array([row], VECTOR), "s3://mytable")
     assert found["path"].to_pylist() == ["s3://mytable/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"]
+
+
+def test_an_absolute_vector_is_spelled_as_the_tables_store() -> None:
+    path = "hdfs:///t/a%20b.bin"
+    row = {"storageType": "p", "pathOrInlineDv": path, "offset": 4, "sizeInBytes": 40, "cardinality": 6}
+    found = delete_table(pa.array([row], VECTOR), "hdfs://nn:8020/t")
+    assert found["path"].to_pylist() == ["hdfs://nn:8020/t/a b.bin"]

@@ -17,6 +17,7 @@ from lakescan.errors import CorruptMetadata
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import DELETES
 from lakescan.storage import join
+from lakescan.storage.locations import spelled_as
 
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGIT = np.full(256, 255, dtype=np.uint8)
@@ -95,7 +96,8 @@ def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) 
 
 def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
     is_uuid = pc.equal(kinds, "u")
-    absolute = decoded_paths(pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string())))  # URIs, as of adds
+    uris = pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string()))
+    absolute = spelled_as(decoded_paths(uris), location)  # as paths of adds
     if not pc.any(is_uuid).as_py():
         return absolute
     encoded = where.filter(is_uuid)
