@@ -83,8 +83,8 @@ def open_table(
     path: str | os.PathLike[str] | Identifier, options: ReadOptions, key_manager: KeyManager | None = None
 ) -> Table:
     """Open a table as `options` say; see `table`."""
-    location = location_or_name(location_of(path))
-    identifier = identifier_of(location)
+    text = location_of(path)
+    location, identifier = location_or_name(text), identifier_of(text)
     found = None if identifier is None else find(identifier)
     if key_manager is None and options.key_manager is None and found is not None and found.key_manager is not None:
         options = options.with_arguments({"key-manager": found.key_manager})
@@ -103,7 +103,7 @@ def open_table(
     wanted = None if options.format is None else format_named(options.format)
     options = options.without(("path", "format", "storage-options", "relocate"))
     if identifier is None or found is None:
-        return Table(_by_path(location, wanted, storage, options))
+        return Table(_by_path(location, wanted, storage, options, text))
     if wanted is not None and wanted is not format_named(found.format):
         raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}")
     options.check_format(found.format)
@@ -111,9 +111,10 @@ def open_table(
     return Table(replace(spec, name=str(identifier), table_reporter=TableReporter.of(identifier)), identifier)
 
 
-def _by_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions) -> ScanSpec:
+def _by_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions, text: str) -> ScanSpec:
+    """A scan of the table at a location, which the user wrote as `text`."""
     if wanted is None:
-        chosen, path = _detect(location, storage, options)
+        chosen, path = _detect(location, storage, options, text)
     else:
         chosen, path = wanted, wanted.at(location, storage, options)
     storage.allowed = storage.allowed.at(path.location, options.allowed_locations)
@@ -129,7 +130,7 @@ def split_metadata_name(path: str) -> tuple[str, str | None]:
     return (path, None) if found is None else (found[1], found[2])
 
 
-def _detect(location: str, storage: Storage, options: ReadOptions) -> tuple[Format, TablePath]:
+def _detect(location: str, storage: Storage, options: ReadOptions, text: str) -> tuple[Format, TablePath]:
     """The format whose metadata is at a location, and the path as that format reads it.
 
     Raises `InvalidOption` if several formats have metadata there, `NotATable` if none has.
@@ -147,18 +148,18 @@ def _detect(location: str, storage: Storage, options: ReadOptions) -> tuple[Form
         raise InvalidOption(f"{found[0][1].location} has both {markers}: say which format it is with format=")
     if found:
         return found[0]
-    raise _not_a_table(location.rstrip("/") or location, storage)
+    raise _not_a_table(location.rstrip("/") or location, storage, text.rstrip("/") or text)
 
 
-def _not_a_table(location: str, storage: Storage) -> NotATable:
+def _not_a_table(location: str, storage: Storage, text: str) -> NotATable:
     if not storage.exists(location):
         storage.check_bucket(location)
-        base, name = split_metadata_name(location)
-        hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(location)
-        return NotATable(f"{location} does not exist{hint}")
+        base, name = split_metadata_name(text)
+        hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(text)
+        return NotATable(f"{text} does not exist{hint}")
     markers = " nor ".join(each.marker for each in FORMATS.values())
     return NotATable(
-        f"{location} is not a table: it has neither {markers}. Give the table's own folder, not a file or folder in it"
+        f"{text} is not a table: it has neither {markers}. Give the table's own folder, not a file or folder in it"
     )
 
 
