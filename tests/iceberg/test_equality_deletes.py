@@ -258,6 +258,29 @@ def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.Mo
     assert made[0] <= 4
 
 
+def test_wide_keys_are_held_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few keys that are long take as many pieces as many keys that are short."""
+    from lakescan.reading.deletes import equality
+
+    names = [letter * 1000 for letter in "abcdefgh"]
+    table.append(rows(list(range(8)), names))
+    deletes = [by(pa.table({"name": [name, name]}), name=2) for name in names[:6]]
+    location = committed(table, *deletes, deletes[0]).metadata_location
+    monkeypatch.setattr(equality, "KEYS_AT_ONCE", 1 << 21)
+    monkeypatch.setattr(equality, "BYTES_AT_ONCE", 4500)
+    sizes: list[int] = []
+    numbered = equality.DeletedKeys.numbered
+
+    def measured(columns: Any, keys: Any, sequence: Any) -> Any:
+        sizes.append(sum(each.nbytes for each in keys))
+        return numbered(columns, keys, sequence)
+
+    monkeypatch.setattr(equality.DeletedKeys, "numbered", measured)
+    assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [6, 7]
+    assert len(sizes) > 2
+    assert max(sizes) < 2 * 4500
+
+
 def test_deletes_of_rows_that_the_filter_drops_are_left_out_of_reading_alone(table: Any) -> None:
     table.append(rows([1, 2, 8, 9, None], ["a", "b", "y", "z", "n"]))
 

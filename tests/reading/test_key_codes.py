@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakescan.reading.deletes import key_codes
@@ -54,3 +55,35 @@ def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> N
     codes, numbers = KeyCodes.of(pa.array(["a", "b", None, "a"]))
     assert numbers[0] == numbers[3] != numbers[1]
     assert codes.find(pa.array(["b", "c", "a", None])).tolist() == [numbers[1], -1, numbers[0], numbers[2]]
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(max_size=40), max_size=30), st.integers(1, 64))
+def test_hashes_are_the_same_however_many_bytes_are_hashed_at_once(
+    monkeypatch: pytest.MonkeyPatch, values: list[bytes], size: int
+) -> None:
+    """Processes that hash other amounts at once, and values that are longer, share their hashes."""
+    from lakescan.common import hashing
+
+    for array in (pa.array(values, pa.binary()), pa.array([each.hex() for each in values], pa.large_string())):
+        with monkeypatch.context() as patched:
+            patched.setattr(hashing, "_BYTES", 1 << 21)
+            expected = hashing.hashes(array).tolist()
+            patched.setattr(hashing, "_BYTES", size)
+            assert hashing.hashes(array).tolist() == expected
+            assert hashing.hashes(array.slice(len(values) // 2)).tolist() == expected[len(values) // 2 :]
+
+
+def test_hashing_takes_no_more_memory_for_wide_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakescan.common import hashing
+
+    hashed: list[int] = []
+    sums = hashing._sums
+
+    def measured(values: pa.Array) -> np.ndarray:
+        hashed.append(pc.sum(pc.binary_length(values)).as_py())
+        return sums(values)
+
+    monkeypatch.setattr(hashing, "_sums", measured)
+    hashing.hashes(pa.array(["x" * 1000] * 10_000))
+    assert max(hashed) <= 1 << 21

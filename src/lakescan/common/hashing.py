@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_ROWS = 1 << 16  # rows hashed at once: hashing takes nine bytes of memory per byte
+# Rows and bytes hashed at once: hashing takes some 33 bytes of memory per byte.
+_ROWS, _BYTES = 1 << 16, 1 << 21
 _PRIME = 1_099_511_628_211
 
 
 def hashes(values: pa.Array) -> np.ndarray:
     """Return a 64-bit hash (uint64) of each value; values are strings or binaries without nulls."""
-    chunks = [values.slice(start, _ROWS) for start in range(0, len(values), _ROWS)]
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *map(_hashes, chunks)])
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *map(_mixed, map(_sums, _slices(values)))])
 
 
-def _hashes(values: pa.Array) -> np.ndarray:
-    """Hash by a polynomial in the bytes of each value, modulo 2^64, with the upper bits mixed into the lower ones."""
+def _slices(values: pa.Array) -> Iterator[pa.Array]:
+    """The values in slices of at most `_ROWS` values and `_BYTES` bytes; a longer value is in a slice of its own."""
+    ends, start = np.cumsum(pc.binary_length(values).to_numpy(zero_copy_only=False), dtype=np.int64), 0
+    while start < len(values):
+        most = (ends[start - 1] if start else 0) + _BYTES
+        stop = min(max(int(np.searchsorted(ends, most, side="right")), start + 1), start + _ROWS)
+        yield values.slice(start, stop - start)
+        start = stop
+
+
+def _mixed(sums: np.ndarray) -> np.ndarray:
+    """The sums with their upper bits mixed into the lower ones."""
+    mixed = (sums ^ (sums >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    result: np.ndarray = mixed ^ (mixed >> np.uint64(33))
+    return result
+
+
+def _sums(values: pa.Array) -> np.ndarray:
+    """The value of a polynomial in the bytes of each value, modulo 2^64."""
+    if len(values) == 1 and (size := pc.binary_length(values)[0].as_py()) > _BYTES:
+        return _sum_of_long(values.cast(pa.large_binary()), size)
     # A byte is appended because `reduceat` needs non-empty segments.
     ended = pc.binary_join_element_wise(values.cast(pa.binary()), b"\x01", b"").cast(pa.large_binary())
     offsets = np.frombuffer(ended.buffers()[1], dtype=np.int64)[ended.offset : ended.offset + len(ended) + 1]
@@ -27,7 +48,22 @@ def _hashes(values: pa.Array) -> np.ndarray:
     powers[0] = 1
     powers = np.multiply.accumulate(powers)
     position = np.arange(len(data)) - np.repeat(starts, lengths)
-    hashed = np.add.reduceat(data.astype(np.uint64) * powers[position], starts)
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
-    result: np.ndarray = hashed ^ (hashed >> np.uint64(33))
+    result: np.ndarray = np.add.reduceat(data.astype(np.uint64) * powers[position], starts)
     return result
+
+
+def _sum_of_long(value: pa.Array, size: int) -> np.ndarray:
+    """The same for one long value, of which a part at a time is multiplied."""
+    start = np.frombuffer(value.buffers()[1], dtype=np.int64)[value.offset]
+    data = np.frombuffer(value.buffers()[2], dtype=np.uint8)[start : start + size]
+    powers = np.full(_BYTES, _PRIME, dtype=np.uint64)
+    powers[0] = 1
+    powers = np.multiply.accumulate(powers)
+    total, factor = np.zeros(1, dtype=np.uint64), np.ones(1, dtype=np.uint64)
+    for first in range(0, size + 1, _BYTES):
+        part = data[first : first + _BYTES]
+        if first + _BYTES > size:
+            part = np.append(part, np.uint8(1))  # the byte that ends a value
+        total += np.sum(part.astype(np.uint64) * powers[: len(part)], dtype=np.uint64) * factor
+        factor = factor * powers[-1] * np.uint64(_PRIME)
+    return total

@@ -5,8 +5,9 @@ sequence number that deletes it. A row is deleted if that number is greater than
 "Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever its sequence
 number. Null in a delete matches null, NaN matches NaN, and 0.0 does not match -0.0, as in Iceberg's Java library.
 
-If there are more keys than `KEYS_AT_ONCE`, they are processed in pieces: each piece reads the key columns of the data
-files once, and keeps only the positions of the rows that it deletes.
+If there are more keys than `KEYS_AT_ONCE`, or they have more bytes than `BYTES_AT_ONCE`, they are processed in pieces:
+each piece reads the key columns of the data files once, and keeps only the positions of the rows that it deletes. So
+memory depends neither on the number of keys nor on their width.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from lakescan.reading.row_batches import row_batches
 _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 KEYS_AT_ONCE = 1 << 21
-# None if there are more than `KEYS_AT_ONCE` keys.
+BYTES_AT_ONCE = 1 << 26  # a map of keys takes several times their bytes while it is made
+# None if there are more keys than are held at once.
 _KEYS: Kind[DeletedKeys | None] = Kind("equality deletes", lambda keys: 0 if keys is None else keys.nbytes)
 
 
@@ -81,12 +83,18 @@ class _KeyBuffer:
         self._ids, self._schema = ids, schema
         self._batches: list[pa.RecordBatch] = []
         self._sequence: list[np.ndarray] = [_NO_NUMBERS]
-        self.rows = 0
+        self.rows = self.size = 0
 
     def add(self, batch: pa.RecordBatch, sequence: int) -> None:
         self._batches.append(batch)
         self._sequence.append(np.full(batch.num_rows, sequence, dtype=np.int64))
         self.rows += batch.num_rows
+        self.size += batch.nbytes
+
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        """Whether the buffer is empty, or has room for a batch."""
+        fits = self.rows + batch.num_rows <= KEYS_AT_ONCE and self.size + batch.nbytes <= BYTES_AT_ONCE
+        return not self.rows or fits
 
     def full(self) -> DeletedKeys | None:
         """The distinct keys, if the buffer is full; None if removing duplicates freed half of it.
@@ -95,11 +103,12 @@ class _KeyBuffer:
         """
         table, sequence = self._table()
         keys, number = DeletedKeys.numbered(self._ids, self._columns(table), sequence)
-        if 2 * len(keys.newest) > KEYS_AT_ONCE:
+        if 2 * len(keys.newest) > self.rows:
             return keys
         first = np.zeros(len(keys.newest), dtype=np.int64)
         first[number[::-1]] = np.arange(len(number))[::-1]
-        self._batches = table.take(pa.array(first)).combine_chunks().to_batches()
+        distinct = table.take(pa.array(first)).combine_chunks()
+        self._batches, self.size = distinct.to_batches(), distinct.nbytes
         self._sequence, self.rows = [keys.newest], len(first)
         return None
 
@@ -160,7 +169,15 @@ class EqualityDeletes:
         files = delete_files(self._deletes.filter(mask))
         context = self._context
         columns = compared_columns(context, ids).arrow().to_string()
-        read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity, KEYS_AT_ONCE)
+        read_as = (
+            ids,
+            columns,
+            repr(context.matching),
+            context.verify,
+            context.storage.identity,
+            KEYS_AT_ONCE,
+            BYTES_AT_ONCE,
+        )
         key = (tuple(sorted((file.location, file.age) for file in files)), *read_as)
         started: list[Iterator[DeletedKeys]] = []  # set by `load`: saves reading the files a second time
 
@@ -177,12 +194,12 @@ class EqualityDeletes:
         return _ByPosition(self._positions(place, started[0] if started else self._pieces(ids, files)))
 
     def _pieces(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> Iterator[DeletedKeys]:
-        """The distinct keys of all files, in pieces of about `KEYS_AT_ONCE`; at least one piece."""
+        """The distinct keys of all files, in pieces of about `KEYS_AT_ONCE` or `BYTES_AT_ONCE`; at least one piece."""
         schema = compared_columns(self._context, ids)
         buffer = _KeyBuffer(ids, schema)
         for file in files:
             for batch in read_deleted_keys(self._context, file, schema):
-                if buffer.rows and buffer.rows + batch.num_rows > KEYS_AT_ONCE and (full := buffer.full()) is not None:
+                if not buffer.takes(batch) and (full := buffer.full()) is not None:
                     yield full
                     buffer = _KeyBuffer(ids, schema)
                 buffer.add(batch, file.age)
