@@ -8,6 +8,8 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
+from lakescan.expressions.scalar.interval_values import is_time
+from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import Typed, common_type, converted, unsupported
 
 Translate = Callable[[Any], Typed]
@@ -129,7 +131,12 @@ def _bound(bound: Any, side: Any, kind: str, keys: Sequence[tuple[Typed, Any]], 
     if isinstance(bound, str):
         word = bound.upper()
         return f"UNBOUNDED {str(side).upper()}" if word == "UNBOUNDED" else word
-    value = values(bound) if type(bound).__name__ in ("Literal", "Neg") else None
+    value = values(bound) if type(bound).__name__ in ("Literal", "Neg", "Interval") else None
+    if value is not None and isinstance(value.type, Interval):
+        if kind != "RANGE" or len(keys) != 1 or not is_time(keys[0][0].type):
+            raise unsupported(f"the bound {bound.sql('spark')!r} of a window that is not ordered by one time")
+        unit = "to_months" if value.type.has_months else "to_microseconds"
+        return f"{unit}({value.sql}) {str(side).upper()}"
     if value is None or not isinstance(value.literal, int):
         raise unsupported(f"the bound {bound.sql('spark')!r} of a window")
     if kind == "RANGE" and (len(keys) != 1 or keys[0][0].type not in (t.BYTE, t.SHORT, t.INT, t.LONG)):
