@@ -167,10 +167,12 @@ def _flatten(of: Typed) -> Typed:
     return python("arrays.flatten", [of], of.type.element.type)
 
 
-def _zip(*args: Typed) -> Typed:
+def zipped(names: Sequence[str], args: Sequence[Typed]) -> Typed:
+    """Return `arrays_zip(...)`, whose structs have members of these names."""
     if not all(isinstance(each.type, t.ListOf) for each in args):
         raise unsupported("the function arrays_zip() of other values than lists")
-    fields = tuple(t.Field(0, str(n), each.type.element.type) for n, each in enumerate(args))  # type: ignore[attr-defined]
+    kinds = [each.type.element.type for each in args]  # type: ignore[attr-defined]
+    fields = tuple(t.Field(0, name, kind) for name, kind in zip(names, kinds, strict=True))
     return python("arrays.zipped", args, list_of(t.Struct(fields)))
 
 
@@ -870,7 +872,7 @@ PYTHON_FUNCTIONS: Mapping[str, Function] = {
     "array_sort": _list("array_sort", "arrays.array_sort"),
     "array_union": _list_of_two("array_union", "arrays.union"),
     "arrays_overlap": _list_of_two("arrays_overlap", "arrays.overlap"),
-    "arrays_zip": Function(_zip, 1, _MANY),
+    "arrays_zip": Function(lambda *args: zipped([str(n) for n in range(len(args))], args), 1, _MANY),
     "flatten": Function(_flatten, 1, 1),
     "map_concat": Function(_map_concat, 0, _MANY),
     "map_contains_key": Function(_map_contains_key, 2, 2),

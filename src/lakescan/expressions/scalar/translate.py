@@ -160,6 +160,13 @@ class Translator:
                 return lists.struct(
                     [(_name_of(each, n), self(each.unalias())) for n, each in enumerate(node.expressions, 1)]
                 )
+            case exp.Anonymous() if str(node.this).lower() == "arrays_zip" and node.expressions:
+                is_named = [type(each).__name__ in ("Column", "Dot") for each in node.expressions]
+                members = [
+                    str(each.name) if named else str(n)
+                    for n, (each, named) in enumerate(zip(node.expressions, is_named, strict=True))
+                ]
+                return python_functions.zipped(members, [self(each) for each in node.expressions])
             case exp.Anonymous() if str(node.this).lower() in BY_UNIT and len(node.expressions) == 3:
                 unit, start, end = node.expressions
                 return time_functions.counted(self(start), self(end), unit.name)

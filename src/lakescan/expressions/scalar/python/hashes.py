@@ -65,7 +65,7 @@ def to_base32(value: bytes) -> str:
 def from_base32(text: str) -> bytes:
     """Return the bytes of a text in base 32."""
     try:
-        return base64_codec.b32decode(text)
+        return base64_codec.b32decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 8))
     except binascii.Error as error:
         raise FailedValue(f"CONVERSION_INVALID_INPUT: the text {text!r} is not in base 32") from error
 
@@ -90,11 +90,18 @@ def try_to_binary(text: str, form: str) -> bytes | None:
         case "utf-8" | "utf8":
             return text.encode()
         case "base64":
-            try:
-                return base64_codec.b64decode("".join(text.split()), validate=True)
-            except binascii.Error:
-                return None
+            return _strict_base64("".join(text.split()))
     return None
+
+
+def _strict_base64(text: str) -> bytes | None:
+    """Return the bytes of a text in base 64, whose padding may be left out; None for other texts."""
+    digits = text.rstrip("=")
+    padding = len(text) - len(digits)
+    is_padded = padding <= 2 and len(text) % 4 == 0
+    if not set(digits.encode()) <= _LETTERS or "=" in digits or len(digits) % 4 == 1 or (padding and not is_padded):
+        return None
+    return base64_codec.b64decode(digits + "=" * (-len(digits) % 4))
 
 
 _MASK = 0xFFFFFFFFFFFFFFFF

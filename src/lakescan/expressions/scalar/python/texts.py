@@ -246,7 +246,7 @@ def mask(text: str | None, upper: str | None, lower: str | None, digit: str | No
 
 def quote(text: str) -> str:
     """Return the text in single quotes, with a backslash before those in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + text.replace("'", "\\'") + "'"
 
 
 def str_to_map(text: str, pairs: str, key: str) -> list[tuple[str, str | None]]:
@@ -333,11 +333,9 @@ def encode(text: str, charset: str) -> bytes:
     """Return the text in a charset; characters that it lacks fail."""
     name = _charset(charset)
     try:
-        return (
-            b"\xfe\xff" + text.encode("utf-16-be")
-            if name == "utf-16"
-            else text.encode("utf-32-be" if name == "utf-32" else name)
-        )
+        if name == "utf-16":
+            return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
+        return text.encode("utf-32-be" if name == "utf-32" else name)
     except UnicodeEncodeError as error:
         raise FailedValue(f"MALFORMED_CHARACTER_CODING: {text!r} has characters that {charset} lacks") from error
 
@@ -357,7 +355,8 @@ def format_number(value: Any, places: int) -> str | None:
     """Return a number with commas and so many decimal places, rounded half even."""
     if places < 0:
         return None
-    if isinstance(value, float):
+    is_double = isinstance(value, float)
+    if is_double:
         if value != value:
             return "NaN"
         if value in (float("inf"), float("-inf")):
@@ -365,7 +364,7 @@ def format_number(value: Any, places: int) -> str | None:
         value = Decimal(repr(value))
     rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
     text = f"{abs(rounded):,.{places}f}"
-    return f"-{text}" if rounded < 0 else text
+    return f"-{text}" if rounded.is_signed() and (rounded or is_double) else text
 
 
 def is_valid_utf8(value: bytes) -> bool:
@@ -380,10 +379,14 @@ def is_valid_utf8(value: bytes) -> bool:
 _CONVERSION = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
 
 
-def format_string(form: str | None, *args: Any) -> str | None:
-    """Return values in a form, as Java's `String.format` writes them."""
-    if form is None:
-        return None
+@for_types
+def format_string(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
+    """Make `format_string(form, ...)`, which writes values as Java's `String.format` does."""
+    bits = [8 << t.INTEGRAL.index(kind) if kind in t.INTEGRAL else 64 for kind in kinds[1:]]
+    return lambda form, *args: None if form is None else _in_form(form, args, bits)
+
+
+def _in_form(form: str, args: Sequence[Any], bits: Sequence[int]) -> str:
     place = 0
 
     def one(found: re.Match[str]) -> str:
@@ -399,7 +402,7 @@ def format_string(form: str | None, *args: Any) -> str | None:
             at, place = place, place + 1
         if at >= len(args):
             raise FailedValue(f"the format {form!r} has more parts than there are values")
-        text = _formatted(args[at], flags, width, precision, kind, form)
+        text = _formatted(args[at], flags, width, precision, kind, form, bits[at])
         if width is not None and len(text) < int(width):
             text = text.ljust(int(width)) if "-" in flags else text.rjust(int(width))
         return text
@@ -407,7 +410,9 @@ def format_string(form: str | None, *args: Any) -> str | None:
     return _CONVERSION.sub(one, form)
 
 
-def _formatted(value: Any, flags: str, width: str | None, precision: str | None, kind: str, form: str) -> str:
+def _formatted(
+    value: Any, flags: str, width: str | None, precision: str | None, kind: str, form: str, bits: int
+) -> str:
     if kind in "sS":
         if isinstance(value, bool):
             text = str(value).lower()
@@ -416,13 +421,13 @@ def _formatted(value: Any, flags: str, width: str | None, precision: str | None,
         text = text if precision is None else text[: int(precision)]
         return text.upper() if kind == "S" else text
     if value is None:
-        return "null"
+        return "null" if precision is None else "null"[: int(precision)]
     if kind == "b":
         return str(value if isinstance(value, bool) else True).lower()
     if kind == "c":
         return chr(value) if isinstance(value, int) else str(value)
     if kind in "xXo" and isinstance(value, int):
-        text = f"{value & (2**64 - 1):{'x' if kind in 'xX' else 'o'}}" if value < 0 else f"{value:{kind.lower()}}"
+        text = f"{value & (2**bits - 1):{'x' if kind in 'xX' else 'o'}}" if value < 0 else f"{value:{kind.lower()}}"
         text = f"0x{text}" if "#" in flags and kind in "xX" else text
         text = text.upper() if kind == "X" else text
         return text.rjust(int(width), "0") if "0" in flags and width else text
