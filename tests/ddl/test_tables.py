@@ -247,6 +247,13 @@ def test_words_of_refused_clauses_are_names_of_columns(lake: lakescan.Catalog) -
     assert made.schema.names == names
 
 
+def test_a_table_is_refreshed_by_its_name(lake: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE lake.shop.t (id INT)")
+    assert lakescan.sql("REFRESH TABLE lake.shop.t") is None
+    with pytest.raises(lakescan.NoSuchTable):
+        lakescan.sql("REFRESH TABLE lake.shop.nothing")
+
+
 def test_a_table_is_described(lake: lakescan.Catalog) -> None:
     lakescan.sql(
         "CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP, s STRUCT<X: INT, y: ARRAY<STRING>>) "

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import lakescan
 from lakescan.health.findings import coarser
@@ -289,3 +290,23 @@ def test_files_of_deletes_are_looked_up_too(made: Make) -> None:
     (path,) = now().scan().plan().table.deletes["path"].to_pylist()
     Path(path.removeprefix("file://")).unlink()
     assert now().health(missing=True).missing == (path,)
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ({}, "the key is id, and nothing enforces it: append and INSERT add rows beside those with the same key"),
+        (
+            {"write.upsert.enabled": "true"},
+            "the key is id: appended rows replace those with their keys (write.upsert.enabled)",
+        ),
+    ],
+)
+def test_a_key_that_nothing_enforces_is_told(local: lakescan.Catalog, properties, sentence: str) -> None:
+    columns = "id BIGINT NOT NULL, value STRING"
+    keyed = local.create_table("db.keyed", columns, primary_key="id", properties=properties)
+    assert (keyed.health().sentences()[-1], keyed.health().is_healthy) == (sentence, True)
+    assert sentence in str(keyed.health())
+    assert keyed.health().to_dict()["primary_key"] == ["id"]
+    plain = local.create_table("db.plain", columns)
+    assert not any("key" in each for each in plain.health().sentences())

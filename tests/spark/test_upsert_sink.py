@@ -280,3 +280,59 @@ def iceberg_upserts(spark: Any) -> None:
     catalog = lakescan.Catalog("local")
     catalog.create_table("db.u", "id BIGINT", properties={"write.upsert.enabled": "true"})
     lakescan.spark.write_to(spark.range(1), "local.db.u").append()
+
+
+KEYED = "id BIGINT NOT NULL, value STRING, PRIMARY KEY (id)"
+
+
+@pytest.mark.parametrize("way", ["Table.append", "df.write", "write_to", "INSERT", "writeStream"])
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_appended_rows_replace_those_with_their_keys(
+    spark: Any, local: lakescan.Catalog, tmp_path: Path, way: str, version: str
+) -> None:
+    """As in Flink. Of several rows with the same key the last one counts, whichever tasks have them."""
+    properties = {"write.upsert.enabled": "true", "format-version": version}
+    local.create_table("db.t", KEYED, partition_by=("bucket(2, id)",), properties=properties)
+    lakescan.spark.register(spark)
+
+    def write(number: int, *rows: Row) -> None:
+        frame = spark.createDataFrame(list(rows), "id long, value string").repartitionByRange(2, "value")
+        if way == "Table.append":
+            lakescan.table("local.db.t").append(frame)
+        elif way == "df.write":
+            frame.write.format("iceberg").mode("append").save("local.db.t")
+        elif way == "write_to":
+            lakescan.spark.write_to(frame, "local.db.t").append()
+        elif way == "INSERT":
+            frame.createOrReplaceTempView("new_rows")
+            lakescan.spark.sql(spark, "INSERT INTO local.db.t SELECT * FROM new_rows")
+        else:
+            source = str(tmp_path / "source")
+            lakescan.save(frame, source, format="delta", mode="append")
+            stream = spark.readStream.format("delta").load(source).writeStream.format("iceberg")
+            stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).option("path", "local.db.t")
+            stream.trigger(availableNow=True).start().awaitTermination()
+
+    write(0, (1, "a"), (1, "z"), (2, "b"), (3, "c"))
+    write(1, (2, "m"), (3, "a"), (3, "y"), (3, "x"))
+    assert there() == [(1, "z"), (2, "m"), (3, "y" if way != "x" else "")]
+    files = local.load_table("db.t").inspect("files")
+    assert sorted(Path(each).name for each in files["file_path"].to_pylist()) == data_files(tmp_path)
+
+
+def data_files(folder: Path) -> list[str]:
+    """The names of all Parquet files of the table that are in storage: none that no commit names is left over."""
+    return sorted(each.name for each in folder.rglob("t/data/**/*.parquet"))
+
+
+def test_a_write_that_lacks_keys_leaves_no_files(spark: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    local.create_table("db.t", KEYED, properties={"write.upsert.enabled": "true"})
+    lakescan.spark.register(spark)
+    frame = spark.createDataFrame([(1, "a"), (None, "b")], "id long, value string")
+    with pytest.raises(PySparkException, match="id"):
+        frame.write.format("iceberg").mode("append").save("local.db.t")
+    with pytest.raises(SchemaMismatch, match="id"):
+        lakescan.table("local.db.t").append(frame)
+    assert data_files(tmp_path) == []

@@ -49,6 +49,18 @@ def test_sparks_own_statements_see_it_after_a_refresh(spark: Any, table: lakesca
     assert spark.sql("SELECT * FROM orders").count() == 3
 
 
+def test_refresh_table_renews_a_view(spark: Any, table: lakescan.Table) -> None:
+    lakescan.spark.create_view(spark, "orders", "viewed.db.t")
+    table.append(pa.table({"id": [3], "name": ["c"]}))
+    assert lakescan.spark.sql(spark, "refresh TABLE `orders`") is None
+    assert spark.sql("SELECT * FROM orders").count() == 3
+    assert lakescan.spark.sql(spark, "REFRESH TABLE viewed.db.t") is None
+    with pytest.raises(NoSuchTable):
+        lakescan.spark.sql(spark, "REFRESH TABLE viewed.db.nothing")
+    spark.range(1).createOrReplaceTempView("own")
+    lakescan.spark.sql(spark, "REFRESH TABLE own")
+
+
 def test_columns_that_were_added_are_seen(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.create_view(spark, "orders", "viewed.db.t")
     table.append(pa.table({"id": [3], "name": ["c"], "more": [7]}), merge_schema=True)

@@ -145,9 +145,68 @@ def test_a_transaction_is_committed_once(local: lakescan.Catalog) -> None:
     assert there(table) == [(1, "a")]
 
 
-def test_tables_that_streams_upsert_are_not_appended_to(local: lakescan.Catalog) -> None:
-    table = made(local, "2", properties={"write.upsert.enabled": "true"})
-    with pytest.raises(UnsupportedFeature, match=r"write.upsert.enabled is true"):
+KEYED = "id BIGINT NOT NULL, value STRING, PRIMARY KEY (id)"
+UPSERTS = {"write.upsert.enabled": "true"}
+
+
+@pytest.mark.parametrize("by", [(), ("bucket(3, id)",)], ids=["unpartitioned", "partitioned"])
+@pytest.mark.parametrize("way", ["append", "save", "INSERT"])
+def test_rows_that_are_appended_replace_those_with_their_keys(local, version: str, by: tuple[str, ...], way) -> None:
+    """As in Flink: of several rows with the same key, the last one counts."""
+    local.create_table("db.t", KEYED, partition_by=by, properties={**UPSERTS, "format-version": version})
+
+    def write(*values: tuple[int, str]) -> None:
+        if way == "append":
+            lakescan.table("local.db.t").append(rows(*values))
+        elif way == "save":
+            batches = [rows(each).to_batches()[0] for each in values]
+            lakescan.save(pa.Table.from_batches(batches), "local.db.t", mode="append")
+        else:
+            lakescan.sql(f"INSERT INTO local.db.t VALUES {', '.join(map(str, values))}")
+
+    write((1, "a"), (2, "b"), (1, "A"))
+    write((2, "B"), (3, "c"), (2, "last"))
+    write((3, "c"))
+    assert there(lakescan.table("local.db.t")) == [(1, "A"), (2, "last"), (3, "c")]
+    assert set(lakescan.table("local.db.t").inspect("delete_files")["content"].to_pylist()) == {2}
+    if way == "append":
+        table = lakescan.table("local.db.t")
+        assert table.append(rows((7, "x"), (7, "y"))).rows == 1
+        assert table.append(rows((8, "z")).slice(0, 0)).files == 0
+
+
+def test_appended_rows_may_lack_columns_and_bring_new_ones(local: lakescan.Catalog, version: str) -> None:
+    table = local.create_table("db.t", KEYED, properties={**UPSERTS, "format-version": version})
+    table.append(rows((1, "a"), (2, "b")))
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    table.append(pa.table({"id": [2], "value": ["B"], "more": [5]}), merge_schema=True)
+    found = table.to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "value": None, "more": None}, {"id": 2, "value": "B", "more": 5}]
+    for wrong in (pa.table({"value": ["x"]}), pa.table({"id": pa.array([None], pa.int64()), "value": ["x"]})):
+        with pytest.raises(lakescan.SchemaMismatch, match="id"):
+            table.append(wrong)
+
+
+def test_keys_of_several_columns_and_types_replace_rows(local: lakescan.Catalog, version: str) -> None:
+    columns = "a DATE, b DECIMAL(9, 2), c BINARY, d TIMESTAMP, e UUID, f BOOLEAN, v INT, PRIMARY KEY (a, b, c, d, e, f)"
+    table = local.create_table("db.t", columns, properties={**UPSERTS, "format-version": version})
+    row = {
+        "a": date(2026, 1, 1),
+        "b": Decimal("1.50"),
+        "c": b"x",
+        "d": datetime(2026, 1, 1, tzinfo=UTC),
+        "e": "00000000-0000-0000-0000-000000000001",
+        "f": True,
+    }
+    others = [{**row, "a": date(2026, 1, 2)}, {**row, "e": "00000000-0000-0000-0000-000000000002"}]
+    table.append(pa.Table.from_pylist([{**each, "v": n} for n, each in enumerate([row, *others, row])]))
+    table.append(pa.Table.from_pylist([{**others[0], "v": 9}]))
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [2, 3, 9]
+
+
+def test_a_table_that_upserts_needs_keys_and_takes_no_other_appends(local: lakescan.Catalog) -> None:
+    table = made(local, "2", properties=UPSERTS)
+    with pytest.raises(UnsupportedFeature, match=r"write.upsert.enabled is true, and which has no identifier fields"):
         table.append(rows((1, "a")))
     with pytest.raises(InvalidOption, match="upsert-mode is for"):
         table.overwrite(rows((1, "a")), upsert_mode="equality")
@@ -156,6 +215,20 @@ def test_tables_that_streams_upsert_are_not_appended_to(local: lakescan.Catalog)
     table.upsert(rows((1, "a")), "id")
     table.upsert(rows((1, "b")), "id")
     assert there(table) == [(1, "b")]
+    nested = local.create_table("db.n", "s STRUCT<a: INT NOT NULL> NOT NULL, PRIMARY KEY (s.a)", properties=UPSERTS)
+    with pytest.raises(UnsupportedFeature, match=r"has the key 's\.a' in a struct"):
+        nested.append(pa.table({"s": [{"a": 1}]}))
+    other = local.create_table("db.p", f"p INT, {KEYED}", partition_by="p", properties=UPSERTS)
+    with pytest.raises(UnsupportedFeature, match="partitioned by 'p'"):
+        other.append(rows((1, "a")))
+    assert (there(table), other.count()) == ([(1, "b")], 0)
+
+
+def test_without_the_property_appends_add_rows_beside_those_with_their_keys(local: lakescan.Catalog) -> None:
+    table = local.create_table("db.t", KEYED)
+    table.append(rows((1, "a")))
+    table.append(rows((1, "b")))
+    assert there(table) == [(1, "a"), (1, "b")]
 
 
 def test_concurrent_upserts_go_onto_each_other(local: lakescan.Catalog, version: str) -> None:

@@ -14,7 +14,7 @@ from lakescan.ddl.context import Context
 from lakescan.ddl.names import opened
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.sql_condition import references
-from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
+from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
 from lakescan.grammar.type_text import name_text, type_text
 from lakescan.open_catalog import Catalog
 from lakescan.open_table import Table
@@ -153,6 +153,11 @@ def _query(text: str) -> str:
 def generate(wanted: Generate, context: Context) -> None:
     """Run GENERATE symlink_format_manifest."""
     opened(wanted.table, context).generate(wanted.mode)
+
+
+def refresh(wanted: Refresh, context: Context) -> None:
+    """Run REFRESH TABLE: nothing keeps a table's state, so that only its name is checked."""
+    opened(wanted.table, context)
 
 
 def restore(wanted: Restore, context: Context) -> pa.Table:

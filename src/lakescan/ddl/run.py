@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakescan.ddl.commands import call, convert, generate, optimize, reorg, restore, vacuum
+from lakescan.ddl.commands import call, convert, generate, optimize, refresh, reorg, restore, vacuum
 from lakescan.ddl.context import Context
 from lakescan.ddl.namespaces import alter_namespace, comment_on, create_catalog, create_namespace, drop_namespace
 from lakescan.ddl.refs import create_ref, drop_ref
@@ -14,7 +14,7 @@ from lakescan.ddl.tables import alter_table, create_table, drop_table, rename_ta
 from lakescan.ddl.views import alter_view, create_view, drop_view
 from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
-from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
+from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
 from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateCatalog, CreateNamespace, DropNamespace, Show
 from lakescan.grammar.refs import CreateRef, DropRef
@@ -26,6 +26,7 @@ _RUN: dict[type, Callable[[Any, Context], Any]] = {
     Convert: convert,
     Generate: generate,
     Optimize: optimize,
+    Refresh: refresh,
     Reorg: reorg,
     Restore: restore,
     Vacuum: vacuum,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakescan.errors import CommitConflict, SchemaMismatch
+from lakescan.errors import SchemaMismatch
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.save import removed_on_failure
+from lakescan.transaction.save import upsert
 from lakescan.write.partitioned_writer import new_write_id
 from lakescan.write.upserts import Upserted, UpsertWriter
 
@@ -60,16 +60,8 @@ def commit_upserts(target: Target, written: Upserted) -> ChangeResult:
 
     If another writer committed the same transaction, the files are removed and nothing is committed.
     """
-    if not written.all:
+    if not upsert(target, written):
         return ChangeResult()
-    with removed_on_failure(target, written.all) as remove:
-        try:
-            target.upsert(written.files, written.deletes)
-        except CommitConflict:
-            if not target.reopened().has_committed():
-                raise
-            remove()
-            return ChangeResult()
     return ChangeResult(
         inserted=sum(each.rows for each in written.files),
         files=len(written.files),

@@ -74,6 +74,13 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class Refresh:
+    """REFRESH TABLE."""
+
+    table: TableName
+
+
+@dataclass(frozen=True)
 class Reorg:
     """REORG TABLE ... [WHERE condition] APPLY (PURGE)."""
 
@@ -216,6 +223,11 @@ def read_generate(words: Words) -> Generate:
     mode = words.name("symlink_format_manifest")
     words.needs("FOR", "TABLE")
     return Generate(mode, read_table_or_path(words))
+
+
+def read_refresh(words: Words) -> Refresh:
+    """Read what follows REFRESH TABLE."""
+    return Refresh(read_table_or_path(words))
 
 
 def read_reorg(words: Words) -> Reorg:

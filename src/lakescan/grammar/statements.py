@@ -16,6 +16,7 @@ from lakescan.grammar.commands import (
     Convert,
     Generate,
     Optimize,
+    Refresh,
     Reorg,
     Restore,
     Vacuum,
@@ -23,6 +24,7 @@ from lakescan.grammar.commands import (
     read_convert,
     read_generate,
     read_optimize,
+    read_refresh,
     read_reorg,
     read_restore,
     read_vacuum,
@@ -74,6 +76,7 @@ TableStatement = (
     | DropView
     | Generate
     | Optimize
+    | Refresh
     | Reorg
     | Restore
     | Show
@@ -154,6 +157,7 @@ FORMS: tuple[Form, ...] = (
         "REPLACE TABLE lake.shop.t AS SELECT 1 AS id",
         lambda words: read_create_table(words, creates=False, replaces=True),
     ),
+    Form("REFRESH TABLE", "name", "REFRESH TABLE lake.shop.t", read_refresh),
     Form("DROP TABLE", "[IF EXISTS] name [PURGE]", "DROP TABLE IF EXISTS lake.shop.t PURGE", read_drop_table),
     Form("ALTER TABLE", "name ...: see below", "ALTER TABLE lake.shop.t ADD COLUMN note STRING", read_alter_table),
     Form(

@@ -109,6 +109,8 @@ class _Measured:
             "retained_files": kept.files,
             "retained_bytes": kept.bytes,
             "clustering": facts.clustering,
+            "primary_key": snapshot.schema.identifier_names,
+            "replaces_by_key": snapshot.properties.get("write.upsert.enabled", "").lower() == "true",
             "owns_files": facts.owns_files,
             "orphans": None if self.orphans is None else len(self.orphans),
             "orphan_bytes": None if self.orphans is None else self.orphans.bytes,

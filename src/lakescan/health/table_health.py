@@ -105,6 +105,8 @@ class TableHealth:
         retained_files: How many files only older snapshots or versions need, as far as the metadata says.
         retained_bytes: Their size.
         clustering: The columns that the table is clustered by (Delta).
+        primary_key: The columns that identify a row (Iceberg).
+        replaces_by_key: Whether appended rows replace those with their keys (`write.upsert.enabled`, Iceberg).
         owns_files: Whether files of the table may be removed; not if `gc.enabled` is false (Iceberg).
         orphans: How many files nothing references; None if they were not asked for.
         orphan_bytes: Their size.
@@ -151,6 +153,8 @@ class TableHealth:
     retained_files: int
     retained_bytes: int
     clustering: tuple[str, ...]
+    primary_key: tuple[str, ...]
+    replaces_by_key: bool
     owns_files: bool
     orphans: int | None
     orphan_bytes: int | None
@@ -177,13 +181,21 @@ class TableHealth:
         """The figures as sentences.
 
         Returns:
-            One for data files, deletes, metadata, and what older states keep each.
+            One for data files, deletes, metadata, and what older states keep each; and one for a key, if there is one.
 
         Example:
             >>> orders.health().sentences()[0]
             '1,200 files (3.1 GB) in 30 partitions, the largest with 8% of the bytes; 900 files (90.2 MB) are small'
         """
-        return (self._of_files(), self._of_deletes(), self._of_metadata(), *self._of_states())
+        return (self._of_files(), self._of_deletes(), self._of_metadata(), *self._of_states(), *self._of_key())
+
+    def _of_key(self) -> tuple[str, ...]:
+        if not self.primary_key:
+            return ()
+        key = f"the key is {', '.join(self.primary_key)}"
+        if self.replaces_by_key:
+            return (f"{key}: appended rows replace those with their keys (write.upsert.enabled)",)
+        return (f"{key}, and nothing enforces it: append and INSERT add rows beside those with the same key",)
 
     def _of_files(self) -> str:
         text = f"{counted(self.files, 'file')} ({human_bytes(self.bytes)})"

@@ -150,7 +150,8 @@ def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = 
 def refresh_view(spark: SparkSession, name: str) -> None:
     """Let Spark's own statements see the newest states of the tables of a view, and columns that were added.
 
-    Frames that were made of the view before keep their states.
+    `REFRESH TABLE name` in `lakescan.spark.sql` does the same. Frames that were made of the view before keep their
+    states.
 
     Args:
         spark: The session.

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakescan.catalogs.registry import is_known, known
 from lakescan.dml.target import names_table
 from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
-from lakescan.grammar.commands import Call
+from lakescan.grammar.commands import Call, Refresh
 from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.grammar.names import TableName
 from lakescan.grammar.namespaces import AlterNamespace, CreateCatalog, CreateNamespace, DropNamespace, Show, Shown
@@ -44,6 +44,17 @@ def own_statement(
     return found
 
 
+def refreshed_view(text: str) -> str | None:
+    """The name of REFRESH TABLE name, if it has one part, as temporary views have; None for other statements."""
+    if text.lstrip()[:7].upper() != "REFRESH":
+        return None
+    try:
+        found = parse_statement(text, {})
+    except (InvalidStatement, UnsupportedFeature):
+        return None
+    return found.table.parts[0] if isinstance(found, Refresh) and len(found.table.parts) == 1 else None
+
+
 def _named(found: TableStatement) -> TableName:
     """The table or view that a statement is about."""
     table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
@@ -69,7 +80,7 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
     table = _named(found)
     parts = table.parts
     if len(parts) == 1 and not isinstance(found, CreateTable | CreateView) and not _is_given(parts[0], frames):
-        if isinstance(found, AlterView | DropView) and is_of_session(spark, parts[0]):
+        if isinstance(found, AlterView | DropView | Refresh) and is_of_session(spark, parts[0]):
             return False
         if within and is_temporary(spark, parts[0]):
             return _hides(found, parts[0])

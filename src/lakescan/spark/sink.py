@@ -26,19 +26,24 @@ from lakescan.storage.removal import discard
 from lakescan.transaction.base import NewTable, Target
 from lakescan.transaction.new_tables import commit_new
 from lakescan.transaction.open import existing_target, new_table
-from lakescan.transaction.save import append, check_fit, overwrite, prepared, write_checked
+from lakescan.transaction.save import append, check_fit, overwrite, prepared, upsert, write_checked
 from lakescan.write.partitioned_writer import new_write_id
 from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.write.upserts import Upserted, one_row_of_each_key, write_newest
 
 _LOG = logging.getLogger("lakescan")
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The files that one task wrote, and how its session stages rows, which Spark tells nobody but tasks."""
+    """The files that one task wrote: of rows, and of the keys of rows that they replace (`deletes`).
+
+    `session` is how its session stages rows, which Spark shows to tasks alone.
+    """
 
     files: list[WrittenFile]
     session: Staging
+    deletes: list[WrittenFile] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -91,12 +96,13 @@ class _Tasks:
         self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
         self._new: NewTable | None = None
+        self._keys: TableWrites | None = None
         if isinstance(opened, NewTable):
             check_fit(opened.writes, rows)
             self._new = opened
             return
-        if not is_overwrite:
-            opened.check_appends()
+        if not is_overwrite and (keys := opened.append_keys()) is not None:
+            self._keys = opened.key_writes(keys)
         self._added = opened.added
         self._identity, self._base, self._rules = opened.identity, opened.base_state, opened.rules
 
@@ -104,12 +110,15 @@ class _Tasks:
         """Write the rows of one task."""
         if self._writes.rules.assigned(self._writes.schema, self._rows):
             check_numbered("assigning ids of an identity column")
+        if self._keys is not None:
+            rows = write_newest(self._writes, self._keys, iterator, self._write_id, task_number())
+            return Written(rows.files, staging_in_task(), rows.deletes)
         files = write_checked(self._writes, iterator, self._write_id, self._where, task_number())
         return Written(files, staging_in_task())
 
     def _save(self, sink: Sink, messages: list[WriterCommitMessage | None]) -> None:
         written = [each for each in messages if isinstance(each, Written)]
-        files = [file for each in written for file in each.files]
+        files = [file for each in written for file in (*each.files, *each.deletes)]
         session = written[0].session if written else NOT_STAGED
         sink = replace(sink, options=sink.options.in_session(session))
         try:
@@ -127,7 +136,10 @@ class _Tasks:
         except CommitConflict:
             self._discard([file.location for file in files])
             raise
-        if self._is_overwrite:
+        if self._keys is not None:
+            parts = [Upserted(each.files, each.deletes) for each in written]
+            upsert(target, one_row_of_each_key(parts, self._writes, self._keys, self._write_id))
+        elif self._is_overwrite:
             overwrite(target, files, where=self._where, dynamic=self._dynamic)
         else:
             append(target, files)

@@ -34,7 +34,7 @@ from lakescan.spark.audit import staging
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session, use
-from lakescan.spark.own_statements import frame_of_rows, own_statement, with_spark_catalogs
+from lakescan.spark.own_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
 from lakescan.spark.refused import catalog_in, check_frames, refuse
 from lakescan.spark.session import conf, register
 from lakescan.spark.source_tables import source_table
@@ -79,6 +79,9 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 
         if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
             return done
+    if (view := refreshed_view(statement.text)) is not None and text_of(spark, view) is not None:
+        renew_view(spark, view)
+        return None
     if (ours := own_statement(spark, statement.text, args, frames, current_namespace(spark))) is not None:
         return _defined(spark, ours, statement.text, args, frames)
     if (catalog := catalog_in(spark, statement.text)) is not None:

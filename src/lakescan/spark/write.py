@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakescan.common.references import quoted
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.staging import Staging
 from lakescan.spark.audit import staging
@@ -17,9 +18,13 @@ from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import in_arrow, in_one_task, own_errors, task_number, use_this_python
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.write.upserts import Upserted, write_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_ROW, _RANK = "__lakescan_row", "__lakescan_rank"
 
 
 class SparkRows:
@@ -59,3 +64,38 @@ class SparkRows:
             frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
             rows = in_arrow(frame, write, "file binary").collect()
         return [pickle.loads(row["file"]) for row in rows]
+
+    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+        """Write the last row of each key in Spark's tasks, each of which gets all rows of its keys.
+
+        Rows have the order of the frame's partitions, and in these their own.
+        """
+        use_this_python(self._frame.sparkSession)
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            written = write_newest(writes, keys, batches, write_id, task_number())
+            yield pa.RecordBatch.from_pydict({"files": pa.array([pickle.dumps(written, protocol=5)], pa.binary())})
+
+        whole = Upserted()
+        with own_errors():
+            frame = last_rows(self._frame, keys.schema.names)
+            frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
+            for row in in_arrow(frame, write, "files binary").collect():
+                whole.add(pickle.loads(row["files"]))
+        return whole
+
+
+def last_rows(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows of a frame of which no later row has the same key."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    by_name = {name.lower(): name for name in frame.columns}
+    columns = [F.col(quoted(by_name[key.lower()])) for key in keys if key.lower() in by_name]
+    if len(columns) < len(keys):  # the writer raises an error for columns that are missing
+        return frame.coalesce(1)
+    names = [F.col(quoted(name)) for name in frame.columns]
+    numbered = frame.select(*names, F.monotonically_increasing_id().alias(_ROW))
+    window = Window.partitionBy(*columns).orderBy(F.col(_ROW).desc())
+    ranked = numbered.withColumn(_RANK, F.row_number().over(window))
+    return ranked.where(F.col(_RANK) == 1).select(*names)

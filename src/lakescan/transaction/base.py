@@ -195,8 +195,11 @@ class Target(Protocol):
     def has_dynamic_overwrites(self) -> bool:
         """Whether a dynamic overwrite replaces the partitions of its rows; otherwise it replaces the whole table."""
 
-    def check_appends(self) -> None:
-        """Raise `UnsupportedFeature` if the table's properties say that new rows replace those with their keys."""
+    def append_keys(self) -> Sequence[str] | None:
+        """The columns by which appended rows replace those with their keys; None if they are only added.
+
+        Raises `UnsupportedFeature` if the table's properties ask for that and it has no such columns.
+        """
 
     def check_removable(self) -> None:
         """Raise `UnsupportedFeature` if files of the table cannot be replaced."""

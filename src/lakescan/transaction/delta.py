@@ -397,8 +397,8 @@ class DeltaTarget:
         """False."""
         return False
 
-    def check_appends(self) -> None:
-        """Accept all tables."""
+    def append_keys(self) -> None:
+        """None: rows are only added."""
 
     @named_in_errors
     def change(self, changes: RowChanges) -> None:

@@ -423,14 +423,21 @@ class IcebergTarget:
         """`write.upsert.enabled`, which Flink's writer has."""
         return self.opened.metadata.table_properties.upserts
 
-    def check_appends(self) -> None:
-        """Raise `UnsupportedFeature` for a table with `write.upsert.enabled`, whose keys would be there twice."""
-        if self.upserts_by_default:
+    def append_keys(self) -> Sequence[str] | None:
+        """The identifier fields of a table with `write.upsert.enabled`: its writers upsert, as Flink's does."""
+        if not self.upserts_by_default:
+            return None
+        schema = self.scan.snapshot.schema
+        names = [schema.path_of[each] for each in schema.identifier_ids]
+        if not names or (nested := [name for name in names if name not in schema.names]):
+            why = "has no identifier fields (primary key)" if not names else f"has the key {nested[0]!r} in a struct"
             raise UnsupportedFeature(
-                f"appending to {self.name}, whose property write.upsert.enabled is true",
-                "Its writers replace rows by their keys: use Table.upsert, or lakescan.spark.upsert_sink. To append "
-                "rows beside those with the same keys, set 'write.upsert.enabled'='false' first.",
+                f"appending to {self.name}, whose property write.upsert.enabled is true, and which {why}",
+                "Set identifier fields by ALTER TABLE, use Table.upsert with keys, or set "
+                "'write.upsert.enabled'='false' to add rows beside those with the same keys.",
             )
+        self.key_writes(names)
+        return names
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """The target whose commit adds the columns; those that others add meanwhile must have the same ids."""

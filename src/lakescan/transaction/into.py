@@ -10,17 +10,24 @@ from lakescan.scan_spec import as_predicate
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import Rows
-from lakescan.transaction.save import append, overwrite, prepared
+from lakescan.transaction.save import append, overwrite, prepared, saved, upsert
 from lakescan.write.partitioned_writer import new_write_id
 
 
 def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResult:
-    """Append rows in one commit; do nothing if the transaction of the options was already committed."""
+    """Append rows in one commit; do nothing if the transaction of the options was already committed.
+
+    In a table whose properties say so (`Target.append_keys`), rows replace those with their keys, and the last of
+    several rows with the same key counts.
+    """
     if target.has_committed():
         return WriteResult(0, 0, 0)
     options.check_appends()
-    target.check_appends()
+    keys = target.append_keys()
     target = prepared(target, rows.schema, options)
+    if keys is not None:
+        written = rows.write_newest(target.writes, target.key_writes(keys), new_write_id())
+        return saved(written.files if upsert(target, written) else (), note=target.writes.note)
     return append(target, rows.write(target.writes, new_write_id(), None))
 
 

@@ -15,6 +15,7 @@ from lakescan.options.staging import NOT_STAGED, Staging
 from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, read, reader_of
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.write.upserts import Upserted, write_newest
 
 # How Python's own collections become rows.
 _AS_ARROW: dict[type, str] = {
@@ -45,6 +46,9 @@ class Rows(Protocol):
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows; raise `SchemaMismatch` if a row does not match `where`."""
 
+    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+        """Write the last row of each key, and the keys of what they replace."""
+
 
 class ArrowRows:
     """Record batches in this process; other batches than those of a list can be read once."""
@@ -60,6 +64,10 @@ class ArrowRows:
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows in this process, as one task."""
         return write_checked(writes, self._batches, write_id, where)
+
+    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+        """Write the last row of each key in this process, as one task."""
+        return write_newest(writes, keys, self._batches, write_id)
 
 
 def rows_of(data: Any) -> Rows:

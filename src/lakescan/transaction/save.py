@@ -24,6 +24,7 @@ from lakescan.write.column_rules import MARKS, NewRows
 from lakescan.write.conform import Fit
 from lakescan.write.partitioned_writer import write_rows
 from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.write.upserts import Upserted
 
 
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
@@ -93,6 +94,25 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
             remove()
             return WriteResult(0, 0, 0)
     return saved(files, note=target.writes.note)
+
+
+def upsert(target: Target, written: Upserted) -> bool:
+    """Commit rows that replace those with their keys, and return whether anything was committed.
+
+    If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
+    """
+    if not written.all:
+        target.commit_columns()
+        return False
+    with removed_on_failure(target, written.all) as remove:
+        try:
+            target.upsert(written.files, written.deletes)
+        except CommitConflict:
+            if not target.reopened().has_committed():
+                raise
+            remove()
+            return False
+    return True
 
 
 def overwrite(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.errors import UnsupportedFeature
+from lakescan.write.column_rules import NewRows
+from lakescan.write.conform import Fit
 from lakescan.write.partitioned_writer import PartitionedWriter
 from lakescan.write.table_writes import TableWrites, WrittenFile
+
+_TOGETHER = 1 << 16  # rows that are written at once
 
 
 @dataclass
@@ -58,3 +65,84 @@ class UpsertWriter:
         """Remove all files that were written."""
         self._rows.undo()
         self._keys.undo()
+
+
+def write_newest(
+    rows: TableWrites, keys: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, task: int | None = None
+) -> Upserted:
+    """Write the last row of each key, and the keys, as one task; see `UpsertWriter`.
+
+    All rows are held in memory. Raises `SchemaMismatch` for rows that do not fit the table.
+    """
+    fitted = list(_fitted(rows, batches, task))
+    if not fitted:
+        return Upserted()
+    whole = pa.Table.from_batches(fitted)
+    writer = UpsertWriter(rows, keys, write_id)
+    try:
+        for batch in whole.take(last_rows(whole, keys.schema.names)).to_batches(_TOGETHER):
+            writer.take(batch)
+        return writer.close()
+    except BaseException:
+        writer.undo()
+        raise
+
+
+def _fitted(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: int | None) -> Iterator[pa.RecordBatch]:
+    """Rows with all columns of the table, in its types: keys are compared as the table stores them."""
+    if rows.rules:
+        yield from NewRows(rows.rules, rows.schema, {}, task).completed(batches)
+        return
+    for batch in batches:
+        if batch.num_rows:
+            yield from Fit.of(rows.schema, batch.schema).pieces(batch)
+
+
+def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
+    """The numbers of the rows of which no later row has the same key, in order."""
+    columns = [_plain(rows[name]) for name in keys]
+    names = [f"k{n}" for n in range(len(columns))]
+    numbered = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*names, "row"])
+    last = numbered.group_by(names).aggregate([("row", "max")])["row_max"]
+    return pa.array(np.sort(last.to_numpy()))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.storage_type) if isinstance(column.type, pa.BaseExtensionType) else column
+
+
+def one_row_of_each_key(parts: Sequence[Upserted], rows: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+    """The files of several tasks, each of which has written every key once.
+
+    If tasks have a key in common, the last task's row counts: all rows are written again, and the files of the tasks
+    are removed.
+    """
+    whole = Upserted()
+    for part in parts:
+        whole.add(part)
+    if sum(bool(part.files) for part in parts) < 2 or not _repeats(whole.deletes, keys):
+        return whole
+    if rows.new_key() is not None:
+        raise UnsupportedFeature(
+            "df.write of rows of which several tasks have the same key, to an encrypted table", "Use Table.append."
+        )
+    again = write_newest(
+        rows, keys, (each for file in whole.files for each in _read(rows, file).to_batches()), write_id
+    )
+    rows.storage.remove([file.location for file in whole.all])
+    return again
+
+
+def _repeats(files: Sequence[WrittenFile], keys: TableWrites) -> bool:
+    """Whether files of keys have a key twice."""
+    whole = pa.concat_tables([_read(keys, file) for file in files])
+    return len(last_rows(whole, whole.column_names)) < whole.num_rows
+
+
+def _read(writes: TableWrites, file: WrittenFile) -> pa.Table:
+    """The rows of a file that was written, under the names that the table has for its columns."""
+    import pyarrow.parquet as pq
+
+    with writes.storage.open(file.location) as handle:
+        found = pq.ParquetFile(handle).read()
+    return found.rename_columns([writes.schema.fields[place].name for place, _ in writes.file_columns()])

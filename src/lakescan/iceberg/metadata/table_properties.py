@@ -80,7 +80,10 @@ class IcebergProperties(ReadProperties):
         "whether a file of position deletes is about one data file, or about those of a partition",
     )
     upserts: Property[bool] = Property(
-        "write.upsert.enabled", False, boolean, "whether streams replace rows by their keys, as Flink's writer does"
+        "write.upsert.enabled",
+        False,
+        boolean,
+        "whether appended rows replace those with their keys, as by Flink's writer",
     )
     target_delete_file_size: Property[int] = Property(
         "write.delete.target-file-size-bytes",
