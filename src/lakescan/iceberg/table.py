@@ -385,10 +385,10 @@ class IcebergTable:
 
     def _as_of(self, milliseconds: int) -> IcebergSnapshot:
         self.metadata.check_log("snapshot-log")
-        earlier = [(at, i) for at, i in self.metadata.snapshot_log if at <= milliseconds]
+        earlier = [snapshot_id for at, snapshot_id in self.metadata.snapshot_log if at <= milliseconds]
         if not earlier:
             raise self._no_snapshot(f"no snapshot was current at {from_millis(milliseconds)}")
-        snapshot = self.metadata.snapshots.get(max(enumerate(earlier), key=lambda e: (e[1][0], e[0]))[1][1])
+        snapshot = self.metadata.snapshots.get(earlier[-1])  # the log is in the order of commits, as Java reads it
         if snapshot is None:
             raise self._no_snapshot(f"the snapshot that was current at {from_millis(milliseconds)} has expired")
         return snapshot

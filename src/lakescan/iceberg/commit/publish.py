@@ -11,6 +11,7 @@ from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.commit.recorded import MetadataChanges
+from lakescan.iceberg.metadata.commit_times import next_time
 from lakescan.iceberg.metadata.kept_keys import AddEncryptionKeys, of_snapshot
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.metadata.write import MetadataNotWritten
@@ -179,6 +180,7 @@ def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any,
         snapshot_id=new.snapshot_id,
         parent_snapshot_id=new.parent_id,
         sequence_number=new.sequence_number,
+        timestamp_ms=next_time(metadata),
         manifest_list=new.manifest_list,
         summary=Summary(operation=Operation(new.operation), **new.summary),
         schema_id=new.schema_id,

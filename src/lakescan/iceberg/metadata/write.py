@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.cache import Kind
 from lakescan.errors import LakescanError
+from lakescan.iceberg.metadata.commit_times import with_later_snapshots, with_ordered_times
 from lakescan.iceberg.metadata.kept_keys import keep_encryption_keys, with_keys, without_keys
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage.faults import storage_error
@@ -161,7 +162,7 @@ def _write_version_3() -> None:
 
 
 def _update_all_versions() -> None:
-    """pyiceberg's catalogs upgrade tables to version 2 at most, and leave what version 1 alone has as it was."""
+    """Let updates upgrade tables to version 3, keep the members of version 1 alone, and order the times of commits."""
     import pyiceberg.catalog
     from pyiceberg.table.update import SetLocationUpdate, UpgradeFormatVersionUpdate
 
@@ -174,9 +175,9 @@ def _update_all_versions() -> None:
         if to_3:
             same = SetLocationUpdate(location=base_metadata.location)  # a change, so that the old file is logged
             updates = (same, *(each for each in updates if each not in to_3))
-        plain, keys = without_keys(updates)
+        plain, keys = without_keys(with_later_snapshots(updates, base_metadata))
         updated = theirs(_version_3(base_metadata) if to_3 else base_metadata, plain, *args, **kwargs)
-        return _as_version_1(with_keys(updated, keys))
+        return _as_version_1(with_keys(with_ordered_times(base_metadata, updated), keys))
 
     pyiceberg.catalog.update_table_metadata = update_table_metadata
 

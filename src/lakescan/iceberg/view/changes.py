@@ -57,6 +57,8 @@ def replaced(base: ViewMetadata, text: ViewText, properties: Mapping[str, str], 
     Raises:
         UnsupportedFeature: The current version has texts in other dialects, which would no longer be true.
     """
+    latest = max(at for at, _ in base.log) if base.log else base.current.timestamp_ms
+    text = replace(text, timestamp_ms=max(text.timestamp_ms, latest + 1))  # whatever the clocks of writers do
     merged = {**base.properties, **properties}
     lost = base.current.queries.keys() - {DIALECT}
     if lost and merged.get(_DROPS_DIALECTS, "").lower() != "true":
