@@ -14,6 +14,7 @@ from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.alter.publish import is_changed
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.metadata.transactions import PREFIX
 from lakescan.iceberg.metadata.write import metadata_text, metadata_writes
 from lakescan.iceberg.scan.named_files import added_by
 from lakescan.iceberg.table import IcebergTable
@@ -63,8 +64,13 @@ class Step:
 
     @property
     def changes_rows_alone(self) -> bool:
-        """Whether it leaves columns, partitions and properties as they are."""
-        return all(type(each).__name__ in _ROWS for each in self.updates)
+        """Whether it leaves columns, partitions and properties as they are, but for records of transactions."""
+        return all(type(each).__name__ in _ROWS or _is_record(each) for each in self.updates)
+
+
+def _is_record(update: Any) -> bool:
+    properties = getattr(update, "updates", None)
+    return isinstance(properties, dict) and all(name.startswith(PREFIX) for name in properties)
 
 
 @dataclass

@@ -43,6 +43,7 @@ from lakescan.iceberg.metadata.expired_snapshots import Retention
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
+from lakescan.iceberg.metadata.transactions import has_transaction
 from lakescan.iceberg.scan.expired_files import parts_of
 from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
@@ -50,7 +51,7 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.add_files import add_files
 from lakescan.iceberg.write.branches import with_branch
 from lakescan.iceberg.write.collector import check_not_collected
-from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
+from lakescan.iceberg.write.commit import IcebergCommit
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.write.expire import commit_expiry
@@ -214,12 +215,12 @@ class IcebergTarget:
         """None: changes are computed from data files and deletes."""
 
     def has_committed(self) -> bool:
-        """Whether a snapshot of the branch records this epoch of the query, or a later one."""
+        """Whether the branch has this transaction, or a later one of its application; see `has_transaction`."""
         if self.options.transaction is None:
             return False
         if self.options.wap_id is not None:
             raise InvalidOption("wap-id is not for streams: use wap-branch")
-        return has_epoch(self.opened, self.options.branch, *self.options.transaction)
+        return has_transaction(self.opened.metadata, self.options.branch, *self.options.transaction)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append; it is retried after concurrent commits."""
@@ -471,7 +472,7 @@ class IcebergTarget:
         if options.validate_from_snapshot_id is not None:
             raise UnsupportedFeature(f"{doing} with validate-from-snapshot-id", "Any commit since it began conflicts.")
         changes = with_other_columns(self._table, new, doing, repartitions=repartitions)
-        made = Replacement(self._table, self.opened, changes, self.storage, summary_of(options))
+        made = Replacement(self._table, self.opened, changes, self.storage, summary_of(options), options.transaction)
         return replace(self, _replacement=made)
 
     @property

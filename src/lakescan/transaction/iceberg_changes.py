@@ -15,7 +15,8 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.write.commit import EPOCH, QUERY, STAGED_ID
+from lakescan.iceberg.metadata.transactions import EPOCH, QUERY
+from lakescan.iceberg.write.commit import STAGED_ID
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 

@@ -100,6 +100,7 @@ class NewIcebergTable:
                 summary_of(options),
                 options.branch,
                 is_staged=options.wap_id is not None,
+                transaction=options.transaction,
             )
 
     def named(self) -> Iterator[pa.Array]:
@@ -138,7 +139,8 @@ class ReplacedIcebergTable:
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Commit the definition and the rows; without files, the table is empty."""
-        commit_replacement(self.identifier, self._replacement, files)
+        made = replace(self._replacement, transaction=self.options.transaction)
+        commit_replacement(self.identifier, made, files)
 
     def named(self) -> Iterator[pa.Array]:
         """The files that the table has got since it was opened."""

@@ -11,7 +11,7 @@ from lakescan.errors import CommitStateUnknown
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
-from lakescan.iceberg.commit.publish import commit_emptied, commit_snapshot, snapshot_updates
+from lakescan.iceberg.commit.publish import commit_emptied, commit_snapshot, record_updates, snapshot_updates
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.parse import parse_metadata
@@ -36,17 +36,20 @@ def commit_created(
     branch: str = MAIN,
     *,
     is_staged: bool = False,
+    transaction: tuple[str, int] | None = None,
 ) -> None:
     """Make a staged table with files, in one commit; without files it has no snapshot.
 
-    `properties` go into the snapshot's summary. With `is_staged`, no branch names the snapshot. Raises what `make`
-    raises; the metadata files of a table that was not made are removed.
+    `properties` go into the snapshot's summary. `transaction` is what the commit records of an application. With
+    `is_staged`, no branch names the snapshot. Raises what `make` raises; the metadata files of a table that was not
+    made are removed.
     """
     base, written = _base(staged.metadata, staged.metadata_location, branch), list(files)
     producer = SnapshotProducer(base, storage, "append", FileChanges(added_files(written, base)), properties)
     try:
         updates = snapshot_updates(base.given, producer.produce(), branch) if written else ()
-        make(staged, updates[:-1] if is_staged else updates)
+        records = record_updates(producer, transaction) if written else ()
+        make(staged, (*records, *(updates[:-1] if is_staged else updates)))
     except CommitStateUnknown:
         raise
     except Exception:
@@ -67,6 +70,7 @@ class Replacement:
     changes: MetadataChanges
     storage: Storage
     properties: Mapping[str, str] = field(default_factory=dict)
+    transaction: tuple[str, int] | None = None
 
     @cached_property
     def metadata(self) -> Any:
@@ -86,7 +90,9 @@ class Replacement:
         producer = SnapshotProducer(base, self.storage, operation, changes, self.properties)
         updates, known = self.changes.updates, set(self.before.metadata.snapshots)
         return commit_snapshot(
-            self.table, producer, known, self.storage, first=updates, requirements=self.changes.requirements
+            *(self.table, producer, known, self.storage, record_updates(producer, self.transaction)),
+            first=updates,
+            requirements=self.changes.requirements,
         )
 
 

@@ -14,6 +14,7 @@ from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.commit_times import next_time
 from lakescan.iceberg.metadata.kept_keys import AddEncryptionKeys, of_snapshot
 from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.metadata.transactions import Record
 from lakescan.iceberg.metadata.write import MetadataNotWritten
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
@@ -165,6 +166,18 @@ def _no_other_snapshot(table: Table) -> list[Any]:
                 raise CommitFailedException("Requirement failed: another snapshot was added")
 
     return [AssertSnapshots(uuid=table.metadata.table_uuid)]
+
+
+def record_updates(producer: SnapshotProducer, transaction: tuple[str, int] | None) -> tuple[Any, ...]:
+    """The update that sets the table property with the record of a transaction, if the snapshot commits one."""
+    from pyiceberg.table.update import SetPropertiesUpdate
+
+    if transaction is None:
+        return ()
+    base = producer.base
+    (application, version), uuid = transaction, base.metadata.uuid
+    record = Record(application, base.branch, version, producer.snapshot_id, base.sequence_number, uuid)
+    return (SetPropertiesUpdate(updates=record.properties),)
 
 
 def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any, ...]:

@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
-from lakescan.errors import CommitConflict, CorruptMetadata
+from lakescan.errors import CommitConflict
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.iceberg.alter.added_columns import AddedColumns
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
-from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.publish import commit_snapshot, record_updates
 from lakescan.iceberg.commit.required_columns import check_required
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.commit.row_change import RowChange
 from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
 from lakescan.iceberg.commit.validate import Rebase, Validation
 from lakescan.iceberg.commit.written_files import added_files
-from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.metadata.transactions import EPOCH, QUERY, has_transaction
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import redone_by
@@ -43,23 +44,6 @@ if TYPE_CHECKING:
 
 REPLACES_PARTITIONS = "replace-partitions"  # the summary key of dynamic overwrites
 STAGED_ID = "wap.id"  # the summary key of a staged snapshot, as Iceberg's writer for Spark calls it
-# The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
-QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
-
-
-def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
-    """Whether a streaming query has committed this epoch, or a later one, to the branch."""
-    head = table.metadata.refs.get(branch)
-    for each in ancestors(table.metadata.snapshots, None if head is None else head.snapshot_id):
-        if each.summary.get(QUERY) == query and EPOCH in each.summary:
-            text = each.summary[EPOCH]
-            if not (text.isascii() and text.isdecimal()):
-                raise CorruptMetadata(
-                    f"{table.location}: snapshot {each.id} says {EPOCH}={text!r}, which is not a number: whether batch "
-                    f"{epoch} of the query {query} was committed is unknown. Start the query with a new checkpoint."
-                )
-            return int(text) >= epoch
-    return False
 
 
 @dataclass(frozen=True)
@@ -322,7 +306,7 @@ class IcebergCommit:
             table, now = failed.table, failed.now
 
     def _check_epoch(self, now: IcebergTable) -> None:
-        if self.epoch is not None and has_epoch(now, self.branch, *self.epoch):
+        if self.epoch is not None and has_transaction(now.metadata, self.branch, *self.epoch):
             raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
 
     def _base(self, table: Table, now: IcebergTable) -> CommitBase:
@@ -350,12 +334,15 @@ class IcebergCommit:
 
     def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> Failed | None:
         known, storage, is_staged = set(self.opened.metadata.snapshots), self.writes.storage, self.wap_id is not None
+        then = record_updates(producer, self.epoch)
         if self.adds is None:
-            return commit_snapshot(table, producer, known, storage, is_staged=is_staged, committed=self._committed)
+            return commit_snapshot(
+                table, producer, known, storage, then, is_staged=is_staged, committed=self._committed
+            )
         made = self.adds.on(table, now)
         with their_refusal():
             return commit_snapshot(
-                *(table, producer, known, storage, (), made.requirements),
+                *(table, producer, known, storage, then, made.requirements),
                 first=made.updates,
                 is_staged=is_staged,
                 committed=self._committed,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.iceberg.metadata.expired_snapshots import Expired
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.transactions import moved_records
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit
 from lakescan.storage import Storage
@@ -19,8 +20,10 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: St
     from pyiceberg.table.update import (
         AssertRefSnapshotId,
         RemovePartitionStatisticsUpdate,
+        RemovePropertiesUpdate,
         RemoveSnapshotRefUpdate,
         RemoveSnapshotsUpdate,
+        SetPropertiesUpdate,
     )
 
     refs = now.metadata.refs
@@ -28,6 +31,9 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: St
     counted = [each.snapshot_id for each in table.metadata.partition_statistics]
     gone = sorted(expired.snapshots.intersection(counted))  # pyiceberg forgets only the other statistics
     updates = (*updates, *(RemovePartitionStatisticsUpdate(snapshot_id=each) for each in gone))
+    kept, forgotten = moved_records(now.metadata, expired.snapshots, expired.refs)
+    updates = (*updates, *([SetPropertiesUpdate(updates=dict(kept))] if kept else []))
+    updates = (*updates, *([RemovePropertiesUpdate(removals=forgotten)] if forgotten else []))
     if expired.snapshots:
         updates = (*updates, RemoveSnapshotsUpdate(snapshot_ids=sorted(expired.snapshots)))
     heads = tuple(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in refs.items())

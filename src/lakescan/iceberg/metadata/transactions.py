@@ -1,0 +1,154 @@
+"""Transactions of applications (`txnAppId`, `txnVersion`, micro-batches of streams), which are committed only once.
+
+A snapshot's summary records the transaction that it commits, as Iceberg's sink for Spark does. Snapshots expire, so the
+same commit also sets a table property, a record: the last version of an application on a branch, and the snapshot that
+has its rows, as does each snapshot that descends from it. Expiry moves records, and those of summaries, to the oldest
+snapshot that is kept. Other engines keep the properties of a table, whatever they compact or expire. No I/O.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+
+from lakescan.errors import CommitStateUnknown, CorruptMetadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
+
+# The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
+QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+PREFIX = "lakescan.transaction."  # of the properties with records
+
+
+@dataclass(frozen=True)
+class Record:
+    """The last version of an application that a snapshot and its descendants have. `ref` is a branch or tag."""
+
+    application: str
+    ref: str
+    version: int
+    snapshot_id: int
+    sequence_number: int  # of the snapshot; 0 in format version 1
+    table_uuid: str | None  # properties may be copied to other tables
+
+    @property
+    def name(self) -> str:
+        """The name of the table property. Names of applications and branches may be long, or have any characters."""
+        text = json.dumps([self.application, self.ref])
+        return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table property that has this record."""
+        value = {
+            "app-id": self.application,
+            "ref": self.ref,
+            "version": self.version,
+            "snapshot-id": self.snapshot_id,
+            "sequence-number": self.sequence_number,
+            "table-uuid": self.table_uuid,
+        }
+        return {self.name: json.dumps(value)}
+
+
+def records_of(metadata: TableMetadata) -> dict[str, Record]:
+    """Return the records of a table by the names of their properties; raises `CorruptMetadata` for a damaged one."""
+    found: dict[str, Record] = {}
+    for name, text in metadata.properties.items():
+        if name.startswith(PREFIX):
+            record = _parsed(name, text, metadata)
+            if record.table_uuid == metadata.uuid:
+                found[name] = record
+    return found
+
+
+def _parsed(name: str, text: str, metadata: TableMetadata) -> Record:
+    try:
+        value = json.loads(text)
+        numbers = (int(value["version"]), int(value["snapshot-id"]), int(value["sequence-number"]))
+        return Record(str(value["app-id"]), str(value["ref"]), *numbers, value["table-uuid"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptMetadata(
+            f"{metadata.location}: the table property {name!r}, the record of a committed transaction, is damaged: "
+            f"{text!r}. Remove the property, if no application repeats a transaction that the table has."
+        ) from error
+
+
+def has_transaction(metadata: TableMetadata, branch: str, application: str, version: int) -> bool:
+    """Whether a branch has this version of an application's transactions, or a later one.
+
+    Raises `CommitStateUnknown` if another engine has expired the snapshot of its record, so that it is unknown whether
+    the branch descends from it; `CorruptMetadata` for a version that is not a number.
+    """
+    head = metadata.current_snapshot_id if branch == MAIN else getattr(metadata.refs.get(branch), "snapshot_id", None)
+    line = list(ancestors(metadata.snapshots, head))
+    _check_numbers(line, application, metadata)
+    records = [each for each in records_of(metadata).values() if each.application == application]
+    if _versions(line, records).get(application, -1) >= version:
+        return True
+    lost = [
+        each
+        for each in records
+        if line
+        and each.version >= version
+        and each.snapshot_id not in metadata.snapshots
+        # A snapshot that is younger than the oldest one of the branch would be among those of the branch.
+        and not 0 < line[-1].sequence_number <= each.sequence_number
+    ]
+    if lost:
+        raise CommitStateUnknown(
+            f"{metadata.location}: whether version {version} of the transactions of {application!r} was committed to "
+            f"the branch {branch!r} is unknown. Version {lost[0].version} was committed to {lost[0].ref!r}, and "
+            "another engine has expired its snapshot since. Look at the rows of the table. If they are missing, write "
+            f"them with a later version than {lost[0].version}."
+        )
+    return False
+
+
+def moved_records(
+    metadata: TableMetadata, expired: Collection[int], expired_refs: Collection[str]
+) -> tuple[Mapping[str, str], list[str]]:
+    """Return the properties to set and to remove as snapshots expire, so that no transaction is forgotten.
+
+    Each branch and tag keeps a part of its line. The oldest snapshot of this part gets a record of the versions that
+    the rest of the line has. A record whose snapshot expires, and which no branch or tag has, is removed.
+    """
+    records = records_of(metadata)
+    moved: dict[str, str] = {}
+    if not records and not any(QUERY in each.summary for each in metadata.snapshots.values()):
+        return moved, []
+    for name, ref in metadata.refs.items():
+        if name in expired_refs:
+            continue
+        line = list(ancestors(metadata.snapshots, ref.snapshot_id))
+        kept = list(takewhile(lambda each: each.id not in expired, line))
+        left = _versions(kept, [each for each in records.values() if each.ref == name])
+        for application, version in _versions(line, records.values()).items():
+            if version > left.get(application, -1):
+                oldest = kept[-1]
+                record = Record(application, name, version, oldest.id, oldest.sequence_number, metadata.uuid)
+                moved |= record.properties
+    gone = [name for name, each in records.items() if each.snapshot_id in expired and name not in moved]
+    return moved, gone
+
+
+def _versions(line: Collection[IcebergSnapshot], records: Collection[Record]) -> dict[str, int]:
+    """The last version, by application, that a line of snapshots has, by its summaries and by records."""
+    ids = {each.id for each in line}
+    versions = [(each.application, each.version) for each in records if each.snapshot_id in ids]
+    for each in line:
+        if QUERY in each.summary and (version := each.count(EPOCH)) is not None:
+            versions.append((each.summary[QUERY], version))
+    return dict(sorted(versions, key=lambda pair: pair[1]))
+
+
+def _check_numbers(line: Collection[IcebergSnapshot], application: str, metadata: TableMetadata) -> None:
+    for each in line:
+        if each.summary.get(QUERY) == application and EPOCH in each.summary and each.count(EPOCH) is None:
+            raise CorruptMetadata(
+                f"{metadata.location}: snapshot {each.id} says {EPOCH}={each.summary[EPOCH]!r}, which is not a number: "
+                f"which batches of the query {application} were committed is unknown. Start the query with a new "
+                "checkpoint."
+            )
