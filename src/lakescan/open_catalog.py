@@ -710,6 +710,10 @@ class Catalog(CatalogViews):
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
         """Give an existing table a name, and open it.
 
+        A table with names in two catalogs, or a copied folder whose metadata leads to the original, has two owners of
+        the same files. Set `gc.enabled` to `false` on one of them, so that only the other removes files. Warns of a
+        copy whose original has other metadata at the table's location.
+
         Args:
             name: `namespace.table`.
             location: An Iceberg table's metadata file or folder, or a Delta table's folder.

@@ -37,7 +37,9 @@ def expire_with_files(
     now, rules = datetime.now().astimezone(), target.file_rules()
     storage = target.storage
     listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names)
-    others = [each for part in listed(storage, rules.clock_folder) for each in listing.metadata_files(part)]
+    folders = sorted({rules.clock_folder, rules.metadata_folder})
+    parts = (part for folder in folders for part in listed(storage, folder, deep=False))
+    others = [each for part in parts for each in listing.metadata_files(part)]
 
     def remove(exchange: ExchangingExecutor) -> pa.Table:
         candidates = [OfSnapshots(each, tuple(rules.owned), storage) for each in target.parts_of(result.snapshots)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from lakescan.catalogs.outcomes import settled
 from lakescan.common.retries import read_again
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
+from lakescan.iceberg.scan.neighbours import named_by_copies
+from lakescan.maintenance.listing import neighbours as neighbouring_metadata
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import in_folders, remove_unnamed, unnamed
 from lakescan.transaction.iceberg import IcebergTarget
@@ -30,7 +33,8 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
 
     Files that other tables of the catalog reference are kept, of tables whose location or folder properties reach into
     the folders of this one. Files in other folders than the table's own are kept, too: they were added from there
-    (`add_files`), and may be files of others, whether a catalog knows these or not. Iceberg's JVM removes them. A
+    (`add_files`), and may be files of others, whether a catalog knows these or not. So are those that a copy of the
+    table references whose metadata is in its folder. Iceberg's JVM removes them. A
     catalog server is asked to purge the table itself; the result is then empty. The references are read before the
     table is dropped. Raises `UnsupportedFeature` for a table whose `gc.enabled` is false, or that the catalog also has
     under another name.
@@ -56,11 +60,18 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
                     f"purging {identifier}, which is also registered as {'.'.join(other.name())}",
                     "Drop one of the names without purging.",
                 )
+        rules, storage = target.file_rules(), target.storage
+        copies = neighbouring_metadata(storage, rules)
+
+        def named() -> Iterator[pa.Array]:
+            yield from named_by(neighbours, storage)
+            yield from named_by_copies(target.opened, copies)
+
         paths = pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in named_files(target.opened)]))
         is_own = in_folders(target.storage, paths, metadata.own_folders)
         files, foreign = paths.filter(is_own).to_pylist(), paths.filter(pc.invert(is_own))
         # Reads the other tables once before the drop, so that one that cannot be read prevents it.
-        unnamed(target.storage, files, named_by(neighbours, target.storage))
+        unnamed(storage, files, named())
         settled(f"dropping {identifier}", lambda: catalog.drop_table(identifier.within), is_gone)
         read_again(lambda: _check_gone(catalog, identifier), f"{identifier} is dropped, and its files are kept")
     if len(foreign):
@@ -71,7 +82,7 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
             foreign[0],
         )
     try:
-        return remove_unnamed(target.storage, files, lambda: named_by(neighbours, target.storage))
+        return remove_unnamed(storage, files, named)
     except StorageError as error:
         _LOG.warning("%s is dropped, and %d of its files may be left: %s", identifier, len(files), error)
         return []

@@ -46,7 +46,7 @@ from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProp
 from lakescan.iceberg.metadata.transactions import has_transaction
 from lakescan.iceberg.scan.expired_files import parts_of
 from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
-from lakescan.iceberg.scan.neighbours import named_by_neighbours
+from lakescan.iceberg.scan.neighbours import named_by_neighbours, warn_of_copy
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.add_files import add_files
 from lakescan.iceberg.write.branches import with_branch
@@ -132,7 +132,10 @@ class IcebergTarget:
                 vended=credentials_for(catalog, table),
                 allowed=allowed_in(identifier.catalog, table.metadata_location),
             )
-        return IcebergTarget(identifier, options, storage, table, known)
+        target = IcebergTarget(identifier, options, storage, table, known)
+        if not table.metadata_location.startswith(f"{table.metadata.location}/"):
+            warn_of_copy(target.opened, f"writing {identifier} from")
+        return target
 
     @property
     def name(self) -> str:

@@ -153,6 +153,8 @@ class IcebergFormat:
 
         from lakescan.catalogs.answers import check_readable
         from lakescan.catalogs.outcomes import settled
+        from lakescan.iceberg.scan.neighbours import warn_of_copy
+        from lakescan.iceberg.table import IcebergTable
 
         location = scan.to_options()["path"]
         check_readable(scan.storage.read(location), location)  # catalogs may look at it only once it has the name
@@ -169,6 +171,7 @@ class IcebergFormat:
                 settled(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{name} already exists") from error
+        warn_of_copy(IcebergTable.open(location, scan.storage), f"{name} was registered from")
 
 
 def _needs_a_name(location: str) -> UnsupportedFeature:

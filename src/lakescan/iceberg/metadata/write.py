@@ -119,7 +119,8 @@ class metadata_writes:
         """Set the codec."""
         _extend()
         self._token = _CODEC.set(_codec(self._properties, self._where))
-        named: list[str] = []
+        named = _NAMED.get(None)  # of a block around this one
+        named = [] if named is None else named
         self._names = _NAMED.set(named)
         return named
 

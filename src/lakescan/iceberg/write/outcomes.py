@@ -7,13 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lakescan.common.retries import Attempts, outcome_of
 from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
-from lakescan.iceberg.metadata.write import MetadataNotWritten, check_metadata_writes
+from lakescan.iceberg.metadata.write import MetadataNotWritten, check_metadata_writes, metadata_writes
+from lakescan.iceberg.scan.named_files import named_by_metadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Collector
 from lakescan.iceberg.write.old_metadata import remove_old_metadata
 from lakescan.storage import Storage, join
+from lakescan.storage.removal import discard
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -67,12 +71,17 @@ def commit(
             return Failed(error, *loaded(table, storage))
         return None
     _check_place(table, updates, storage)
-    try:
-        made = table.catalog.commit_table(table, (*requirements, same), updates)
-    except (MetadataNotWritten, UnsupportedFeature):
-        raise
-    except Exception as error:
-        return _looked_up(table, error, storage, is_made, was_made)
+    with metadata_writes(table.properties, ".".join(table.name())) as named:
+        try:
+            made = table.catalog.commit_table(table, (*requirements, same), updates)
+        except (MetadataNotWritten, UnsupportedFeature):
+            raise
+        except Exception as error:
+            failed = _looked_up(table, error, storage, is_made, was_made)
+            if failed is not None:  # its metadata would look like that of a copy of the table
+                now = failed.now
+                discard(storage, named, lambda: [pa.array(named_by_metadata(now), pa.string())])
+            return failed
     remove_old_metadata(table, made.metadata, made.metadata_location, storage)
     return None
 
