@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -727,14 +727,13 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         *,
         retain_last: int | None = None,
         dry_run: bool = False,
-        clean_expired_files: bool = False,
+        clean_expired_files: bool = True,
         executor: PlanningExecutor | None = None,
     ) -> ExpireResult:
         """Expire old Iceberg snapshots, except those that branches and tags keep.
 
-        By default, no file is removed: `remove_orphans` does that later. Iceberg's own default is to remove the files
-        of expired snapshots at once, as `clean_expired_files` does. Branches and tags other than `main` expire by their
-        `max-ref-age-ms`, or the property `history.expire.max-ref-age-ms`.
+        The files that only expired snapshots had are removed, as Iceberg's own `expire_snapshots` does. Branches and
+        tags other than `main` expire by their `max-ref-age-ms`, or the property `history.expire.max-ref-age-ms`.
 
         Args:
             older_than: Expire snapshots from before this time (UTC without an offset). By default the property
@@ -742,10 +741,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             retain_last: Keep at least this many snapshots of each branch. By default the property
                 `history.expire.min-snapshots-to-keep`, one. A branch's own retention takes precedence.
             dry_run: Only say what would expire.
-            clean_expired_files: Also remove the data files, delete files, manifests, manifest lists and statistics that
-                only expired snapshots had. The table is read again after the expiry: what any snapshot, branch or tag
-                has by then stays, and so do files in other folders than the table's own (`add_files`). If this is
-                interrupted, `remove_orphans` finds what is left.
+            clean_expired_files: Remove the data files, delete files, manifests, manifest lists and statistics that only
+                expired snapshots had. The table is read again after the expiry: files that any snapshot, branch or tag
+                has then stay, and so do files in other folders than the table's own (`add_files`). If this is
+                interrupted, `remove_orphans` finds the files that are left. With False, no file is removed.
             executor: Where manifests are read, and files compared and removed, such as
                 `lakescan.spark.SparkExecutor(spark)`; this process by default.
 
@@ -780,6 +779,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         location: str | os.PathLike[str] | None = None,
         lite: bool = False,
         inventory: Any = None,
+        ignore_retention: str | None = None,
         executor: PlanningExecutor | None = None,
     ) -> OrphanResult:
         """Remove files in the table's folders that the table does not reference.
@@ -802,6 +802,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             inventory: Take the files of this table (Arrow, pandas, ...) instead of listing the folder, such as the
                 inventory of a store: `path`, `length`, `isDir` and `modificationTime` in milliseconds since 1970, as of
                 Delta's VACUUM USING INVENTORY. Files that are not in it stay.
+            ignore_retention: The reason for which younger files may be removed, too, such as the number of a request
+                to erase a person's data. It is logged. No other writer or reader may use the table: files of running
+                writes would be removed, and reads of earlier versions would fail.
             executor: Where folders are listed, files compared with the metadata and removed, such as
                 `lakescan.spark.SparkExecutor(spark)`: no process then holds the names of all files. By default this
                 process does all of it.
@@ -811,7 +814,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         Raises:
             InvalidOption: The time is less than 24 hours ago, or within Delta's retention: files that are being written
-                or read now would be removed.
+                or read now would be removed. `ignore_retention` allows it.
             UnsupportedFeature: `gc.enabled` is not true, or files are referenced under another scheme or host only.
                 Nothing is removed.
 
@@ -831,6 +834,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             location=folder,
             lite=lite,
             inventory=inventory,
+            ignore_retention=ignore_retention,
             executor=executor,
         )
 
@@ -880,8 +884,13 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         target = self._target(WriteOptions())
         return self._written(target, target.rewrite_manifests())
 
-    def checkpoint(self) -> CheckpointResult:
+    def checkpoint(self, *, log_retention: timedelta | None = None) -> CheckpointResult:
         """Write a checkpoint of the newest version of a Delta table.
+
+        Args:
+            log_retention: Also remove the commits before the checkpoint that are older than this, whatever
+                `delta.logRetentionDuration` is: `timedelta(0)` removes all of them. Earlier versions cannot be read
+                afterwards. By default, commits remove what has expired by the table's properties.
 
         Returns:
             The version that the checkpoint holds.
@@ -893,7 +902,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(customers.checkpoint())
             wrote a checkpoint of version 12
         """
-        return self._target(WriteOptions()).checkpoint()
+        return self._target(WriteOptions()).checkpoint(log_retention)
 
     def generate(self, mode: str = "symlink_format_manifest") -> GenerateResult:
         """Write symlink manifests of a Delta table's newest version, by which Presto, Athena and Hive read it.

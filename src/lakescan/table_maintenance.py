@@ -167,7 +167,7 @@ def maintained(
         Step("checkpoint", table.checkpoint),
         Step(
             "expire_snapshots",
-            partial(table.expire_snapshots, clean_expired_files=True, executor=executor),
+            partial(table.expire_snapshots, executor=executor),
             partial(table.expire_snapshots, dry_run=True),
         ),
         Step(

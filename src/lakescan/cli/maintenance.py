@@ -141,13 +141,16 @@ def expire_snapshots(
         int | None, typer.Option(help="Newest snapshots of each branch to keep, whatever their age.", min=1)
     ] = None,
     clean_expired_files: Annotated[
-        bool, typer.Option("--clean-expired-files", help="Also remove the files that only they have.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--clean-expired-files/--no-clean-expired-files", help="Remove the files that only expired snapshots have."
+        ),
+    ] = True,
     dry_run: DryRun = False,
 ) -> None:
-    """Expire old snapshots of an Iceberg table, by default by its properties.
+    """Expire old snapshots of an Iceberg table, by default by its properties, and remove the files that only they have.
 
-    Their files stay until remove-orphans, unless --clean-expired-files is given.
+    With --no-clean-expired-files, the files stay until remove-orphans.
     """
     with working("expiring snapshots") as work:
         result = _open(name).expire_snapshots(
@@ -176,6 +179,12 @@ def remove_orphans(
             "with path, length, isDir and modificationTime (milliseconds since 1970)."
         ),
     ] = None,
+    ignore_retention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON", help="Remove younger files, too, for this reason. Nobody else may use the table."
+        ),
+    ] = None,
 ) -> None:
     """Remove unreferenced files, by default older than 3 days (Iceberg), or a week or the table's retention (Delta)."""
     with working("looking for orphan files") as work:
@@ -185,6 +194,7 @@ def remove_orphans(
             location=location,
             lite=lite,
             inventory=None if inventory is None else _inventory(inventory),
+            ignore_retention=ignore_retention,
             executor=work.executor,
         )
     print_names("file", orphans)

@@ -173,8 +173,8 @@ def _snapshots(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator
             facts.kept.removable_files,
             facts.kept.removable_bytes,
             True,
-            "table.expire_snapshots(clean_expired_files=True)",
-            f"lakescan expire-snapshots {name} --clean-expired-files",
+            "table.expire_snapshots()",
+            f"lakescan expire-snapshots {name}",
             "expire_snapshots",
         )
 

@@ -39,7 +39,7 @@ class Finding:
 
     Example:
         >>> [finding.shell for finding in orders.health().findings]
-        ['lakescan expire-snapshots local.db.orders --clean-expired-files']
+        ['lakescan expire-snapshots local.db.orders']
     """
 
     name: str

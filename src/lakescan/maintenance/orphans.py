@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from lakescan.storage.locations import is_in, may_overlap, path_of
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import OrphanResult
 
+_LOG = logging.getLogger("lakescan")
 _LEAST = timedelta(hours=24)  # younger files may belong to running writes
 
 
@@ -28,6 +30,7 @@ def remove_orphans(
     location: str | None = None,
     lite: bool = False,
     inventory: Any = None,
+    ignore_retention: str | None = None,
     executor: PlanningExecutor | None = None,
 ) -> OrphanResult:
     """Remove orphan files from the table's folders, or from `location`.
@@ -39,12 +42,21 @@ def remove_orphans(
     that it lists. An executor that exchanges rows, as Spark's does, lists, compares and removes on its workers; by
     default threads of this process do, which hold names in temporary files. With `dry_run`, nothing is removed.
     Otherwise raises `InvalidOption` if `older_than` is less than 24 hours, or the table's retention, ago, or if
-    `location` is above the table's folder.
+    `location` is above the table's folder. `ignore_retention` is a reason to allow younger files; it is logged.
     """
     rules, storage = target.file_rules(), target.storage
     now = datetime.now(UTC) if dry_run else time_of(storage, rules.clock_folder)  # a dry run writes nothing
     cutoff = now - rules.default_age if older_than is None else older_than
-    if not dry_run:
+    if ignore_retention is not None and not str(ignore_retention).strip():
+        raise InvalidOption("ignore_retention is the reason for which young files are removed: it is empty")
+    if ignore_retention is not None:
+        _LOG.warning(
+            "%s: files from before %s are removed in spite of the retention, because: %s",
+            rules.location,
+            cutoff.isoformat(),
+            ignore_retention,
+        )
+    elif not dry_run:
         _check_age(cutoff, now, _LEAST, "24 hours")
         _check_age(cutoff, now, rules.retention, f"{rules.retention_name} ({rules.retention})")
     folders = rules.folders if location is None else [location]
@@ -79,5 +91,6 @@ def _check_age(cutoff: datetime, now: datetime, least: timedelta, what: str) -> 
     if now - cutoff < least:
         raise InvalidOption(
             f"{cutoff.isoformat()} is less than {what} ago, by the clock of the store ({now.isoformat()}): files that "
-            "running reads and writes need would be removed. Use an earlier time, or list the files with a dry run."
+            "running reads and writes need would be removed. Use an earlier time, or list the files with a dry run. If "
+            "they must go, and nobody else uses the table, give the reason as ignore_retention."
         )

@@ -380,8 +380,11 @@ class Target(Protocol):
     def generate(self, mode: str) -> GenerateResult:
         """Write files by which other engines read the table; raises `InvalidOption` and `UnsupportedFeature`."""
 
-    def checkpoint(self) -> CheckpointResult:
-        """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none."""
+    def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
+        """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none.
+
+        With a `log_retention`, remove older commits before it.
+        """
 
     def file_rules(self) -> FileRules:
         """Where files are, and for how long; raises `UnsupportedFeature` if they may not be removed."""

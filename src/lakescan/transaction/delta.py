@@ -19,6 +19,7 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.alter.dropped_features import is_in_steps
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.delta.commit.cleanup import clean_up
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import partition_column
@@ -316,9 +317,12 @@ class DeltaTarget:
         return GenerateResult(*write_symlink_manifests(self.version, self.storage))
 
     @named_in_errors
-    def checkpoint(self) -> CheckpointResult:
-        """Write a checkpoint of the newest version."""
-        return CheckpointResult(checkpoint_version(self.location, self.base_state, self.storage).version)
+    def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
+        """Write a checkpoint of the newest version; with a `log_retention`, remove older commits before it."""
+        version = checkpoint_version(self.location, self.base_state, self.storage).version
+        if log_retention is not None:
+            clean_up(self.location, self.storage, retention=log_retention, by_minute=False)
+        return CheckpointResult(version)
 
     def _commit(
         self,

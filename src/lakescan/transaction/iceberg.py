@@ -538,7 +538,7 @@ class IcebergTarget:
             f"GENERATE {mode} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
         )
 
-    def checkpoint(self) -> CheckpointResult:
+    def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
         """Raise `UnsupportedFeature`: there is nothing to sum up."""
         raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
 

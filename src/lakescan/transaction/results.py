@@ -238,8 +238,8 @@ class ExpireResult(_Result):
         snapshots: The ids of the snapshots, in ascending order.
         references: The names of the branches and tags, in ascending order.
         dry_run: Whether this is only what would expire.
-        removed_files: How many files that only they had were removed, with `clean_expired_files`. Otherwise they stay
-            until `Table.remove_orphans`.
+        removed_files: How many files that only they had were removed. With `clean_expired_files=False` they stay until
+            `Table.remove_orphans`.
 
     Example:
         >>> print(orders.expire_snapshots("2026-01-31"))

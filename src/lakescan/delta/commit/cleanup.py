@@ -52,11 +52,17 @@ class CleanupResult:
 
 
 def clean_up(
-    location: str, storage: Storage, *, now: datetime | None = None, retention: timedelta | None = None
+    location: str,
+    storage: Storage,
+    *,
+    now: datetime | None = None,
+    retention: timedelta | None = None,
+    by_minute: bool = True,
 ) -> CleanupResult:
     """Remove the expired files of a table's log, if `delta.enableExpiredLogCleanup` says so.
 
-    With a `retention` they are removed in any case, and as soon as they are that old. Nothing that a version needs
+    With a `retention` they are removed in any case, and as soon as they are that old; with `by_minute`, as Delta does
+    it, as of the last whole minute. Nothing that a version needs
     which can be read afterwards is removed; where that is in doubt, nothing is. Raises `UnsupportedFeature` for a table
     whose log may have more than is known, `CorruptMetadata` and `StorageError`.
 
@@ -70,7 +76,7 @@ def clean_up(
     properties = version.metadata.properties
     if retention is None and not properties.cleans_log:
         return CleanupResult()
-    cutoff = _midnight(now - properties.log_retention) if retention is None else _minute(now - retention)
+    cutoff = _midnight(now - properties.log_retention) if retention is None else _cutoff(now - retention, by_minute)
     first = _first_kept(listing, version, cutoff, storage)
     if first is None:
         return CleanupResult()
@@ -80,8 +86,8 @@ def clean_up(
     return CleanupResult(first, (*removed, *sidecars))
 
 
-def _minute(time: datetime) -> datetime:
-    return time.astimezone(UTC).replace(second=0, microsecond=0)
+def _cutoff(time: datetime, by_minute: bool) -> datetime:
+    return time.astimezone(UTC).replace(second=0, microsecond=0) if by_minute else time.astimezone(UTC)
 
 
 def _midnight(time: datetime) -> datetime:
