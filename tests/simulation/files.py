@@ -67,6 +67,7 @@ class IcebergFiles:
         self.metadata = json.loads(self.store.objects[key_of(location)][0])
         if before:
             _check_numbers(before, self.metadata)
+            _check_times(before, self.metadata)
         self.heads.append(self.metadata["current-snapshot-id"])
 
     @property
@@ -128,6 +129,20 @@ def _check_numbers(before: dict[str, Any], now: dict[str, Any]) -> None:
         raise Broken(f"the next row id is {now['next-row-id']}, although {next_row - 1} is used")
 
 
+def _check_times(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Times never run backwards: in the logs, from commit to commit, and from snapshot to snapshot."""
+    for name in ("snapshot-log", "metadata-log"):
+        times = [each["timestamp-ms"] for each in now.get(name, ())]
+        if times != sorted(times) or (times and times[-1] > now["last-updated-ms"]):
+            raise Broken(f"the times of the {name} run backwards: {times}, last-updated-ms {now['last-updated-ms']}")
+    if now["last-updated-ms"] <= before["last-updated-ms"]:
+        raise Broken(f"a commit of {now['last-updated-ms']} follows one of {before['last-updated-ms']}")
+    known = {each["snapshot-id"]: each["timestamp-ms"] for each in before.get("snapshots", ())}
+    new = {each["timestamp-ms"] for each in now.get("snapshots", ()) if each["snapshot-id"] not in known}
+    if known and new and min(new) <= max(known.values()):
+        raise Broken(f"a snapshot of {min(new)} follows one of {max(known.values())}")
+
+
 Vector = tuple[str, str, int | None] | None  # how it is stored, where, and the offset
 
 
@@ -139,6 +154,7 @@ class DeltaFiles:
     folder: str
     live: dict[str, Vector] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
+    last_time: int = 0  # the in-commit timestamp of the newest version that has one
     _before: list[tuple[int, set[str]]] = field(default_factory=list)  # when it was replaced, and its files
 
     def note(self, location: str) -> None:
@@ -147,6 +163,11 @@ class DeltaFiles:
         self.numbers.append(int(location.rpartition("/")[2].removesuffix(".json")))
         text = self.store.objects[key_of(location)][0].decode()
         actions = [json.loads(line) for line in text.splitlines()]
+        infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+        at = next((each["inCommitTimestamp"] for each in infos if "inCommitTimestamp" in each), None)
+        if at is not None and at <= self.last_time:
+            raise Broken(f"version {self.numbers[-1]} is of {at}, and follows one of {self.last_time}")
+        self.last_time = self.last_time if at is None else at
         for each in (action["remove"] for action in actions if "remove" in action):
             path, vector = each["path"], _vector(each)
             if path not in self.live or self.live[path] != vector:

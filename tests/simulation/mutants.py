@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,12 +13,14 @@ from unittest.mock import patch
 from pyroaring import BitMap64
 
 from lakescan.delta.commit import conflicts, put, vector_files
+from lakescan.delta.commit.commit import DeltaCommit
 from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError
 from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.metadata import write
 from lakescan.iceberg.write import commit as iceberg_commit
-from lakescan.iceberg.write import outcomes, row_deletes
+from lakescan.iceberg.write import expire, outcomes, row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans
 from lakescan.storage import put_if_absent
@@ -100,8 +103,8 @@ def _young_orphans() -> Any:
 def _no_batches_remembered() -> Iterator[None]:
     with (
         patch.object(DeltaTarget, "has_committed", lambda self: False),
-        patch.object(iceberg_commit, "has_epoch", lambda *_: False),
-        patch("lakescan.transaction.iceberg.has_epoch", lambda *_: False),
+        patch.object(iceberg_commit, "has_transaction", lambda *_: False),
+        patch("lakescan.transaction.iceberg.has_transaction", lambda *_: False),
     ):
         yield
 
@@ -161,6 +164,35 @@ def _swapped_anyway() -> Any:
         return True
 
     return patch.object(Pointer, "swap", swap)
+
+
+@contextmanager
+def _forgotten_records() -> Iterator[None]:
+    with (
+        patch.object(iceberg_commit, "record_updates", lambda *_: ()),
+        patch.object(expire, "moved_records", lambda *_: ({}, [])),
+    ):
+        yield
+
+
+@contextmanager
+def _unordered_times() -> Iterator[None]:
+    with (
+        patch.object(publish, "next_time", lambda _: int(time.time() * 1000)),
+        patch.object(write, "with_later_snapshots", lambda updates, _: tuple(updates)),
+        patch.object(write, "with_ordered_times", lambda _, updated: updated),
+    ):
+        yield
+
+
+def _unordered_versions() -> Any:
+    return patch.object(
+        DeltaCommit,
+        "_in_commit_timestamp",
+        lambda self, version, now, last: (
+            {"inCommitTimestamp": now} if self._now.properties.in_commit_timestamps else {}
+        ),
+    )
 
 
 _BOTH = (*_DELTA, *_ICEBERG)
@@ -231,6 +263,9 @@ MUTANTS = (
         lambda: _streams_that_always_fail(SchemaChanged),
         ("follow", "append"),
     ),
+    Mutant("an expired batch of a stream is forgotten", _ICEBERG, _forgotten_records, ("stream", "expire"), seeds=120),
+    Mutant("times of commits are those of clocks", _ICEBERG, _unordered_times, ("append", "property")),
+    Mutant("in-commit timestamps are those of clocks", _DELTA, _unordered_versions, ("append",), seeds=120),
     Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
 )
 

@@ -78,7 +78,7 @@ class SimulatedTime(_REAL_DATETIME, metaclass=_Kind):
         world = _Clock.world
         if world is None:
             return _REAL_DATETIME.now(tz)
-        return _REAL_DATETIME.fromtimestamp(world.now / 1000, tz)
+        return _REAL_DATETIME.fromtimestamp(world.clock / 1000, tz)
 
 
 def _unlocked(self: Any, instance: Any, owner: Any = None) -> Any:
@@ -148,8 +148,8 @@ def inside(world: World, store: Store) -> Iterator[None]:
             enter(patch.object(module, member, Inline))
         for module, member in clocks:
             enter(patch.object(module, member, SimulatedTime))
-        enter(patch.object(time, "time", lambda: world.now / 1000))
-        enter(patch.object(time, "time_ns", lambda: world.now * 1_000_000))
+        enter(patch.object(time, "time", lambda: world.clock / 1000))
+        enter(patch.object(time, "time_ns", lambda: world.clock * 1_000_000))
         enter(patch.object(time, "monotonic", lambda: world.now / 1000))
         enter(patch.object(time, "sleep", world.sleep))
         enter(patch.object(os, "urandom", world.bytes))

@@ -23,6 +23,7 @@ class Step:
 class ActorPlan:
     name: str
     steps: tuple[Step, ...]
+    skew: int = 0  # milliseconds by which its clock is ahead
 
 
 @dataclass(frozen=True)

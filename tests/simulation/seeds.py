@@ -11,6 +11,7 @@ from tests.simulation.plan import ActorPlan, Plan, Step
 FORMATS = ("delta", "iceberg 2", "iceberg 3")
 _KEYS = (11, 12, 13, 51, 52, 53)  # of upserts: rows that are there, and others that no append adds
 _SHARE_OF_NAMES = 0.25
+_SKEWS = (0, 0, 0, 600_000, -600_000, 70_000)  # of clocks, in milliseconds
 _PARTS = ("a", "b", "c")
 _KINDS = {
     "append": 5,
@@ -151,10 +152,10 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
             kinds["move"] = 20 if favoured else 1
     if not _NAMED[name].keys().isdisjoint(favoured) if favoured else random.random() < _SHARE_OF_NAMES:
         kinds |= {each: 20 if each in favoured else rate for each, rate in {**_NAMED[name], "create": 4}.items()}
-    actors = []
+    actors, clocks = [], Random(f"{seed} clocks")
     for n in range(random.choice([2, 2, 3])):
         steps = tuple(made.step(kinds) for _ in range(random.choice([1, 2, 2])))
-        actors.append(ActorPlan("ABCD"[n], steps))
+        actors.append(ActorPlan("ABCD"[n], steps, clocks.choice(_SKEWS)))
     return Plan(
         seed,
         format,

@@ -43,6 +43,8 @@ def _smaller(outcome: Outcome) -> Iterator[Plan]:
             fewer = replace(actor, steps=actor.steps[:m] + actor.steps[m + 1 :])
             if fewer.steps:
                 yield replace(plan, actors=(*plan.actors[:n], fewer, *plan.actors[n + 1 :]))
+    if any(actor.skew for actor in plan.actors):
+        yield replace(plan, actors=tuple(replace(actor, skew=0) for actor in plan.actors))
     if plan.fault_rate:
         yield replace(plan, fault_rate=0)
     for step, call, _ in outcome.faults:
