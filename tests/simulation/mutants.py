@@ -167,7 +167,8 @@ def _swapped_anyway() -> Any:
 
 
 @contextmanager
-def _forgotten_records() -> Iterator[None]:
+def forgotten_records() -> Iterator[None]:
+    """Transactions are forgotten once their snapshots expire."""
     with (
         patch.object(iceberg_commit, "record_updates", lambda *_: ()),
         patch.object(expire, "moved_records", lambda *_: ({}, [])),
@@ -263,7 +264,6 @@ MUTANTS = (
         lambda: _streams_that_always_fail(SchemaChanged),
         ("follow", "append"),
     ),
-    Mutant("an expired batch of a stream is forgotten", _ICEBERG, _forgotten_records, ("stream", "expire"), seeds=120),
     Mutant("times of commits are those of clocks", _ICEBERG, _unordered_times, ("append", "property")),
     Mutant("in-commit timestamps are those of clocks", _DELTA, _unordered_versions, ("append",), seeds=120),
     Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),

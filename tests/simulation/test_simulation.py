@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, find, offsets_of_any_table
+from tests.simulation.mutants import MUTANTS, Mutant, find, forgotten_records, offsets_of_any_table
 from tests.simulation.plan import ActorPlan, Plan, Step
 from tests.simulation.run import run
 from tests.simulation.seeds import FORMATS, plan_of
@@ -64,3 +64,14 @@ def test_a_follower_of_a_name_is_told_that_another_table_has_it() -> None:
     assert run(plan).failure is None
     with offsets_of_any_table():
         assert "NoSuchSnapshot" in str(run(plan).failure)
+
+
+@pytest.mark.parametrize("format", ["iceberg 2", "iceberg 3"])
+def test_a_batch_of_a_stream_is_committed_once_after_it_expired(format: str) -> None:
+    batch = (1, (101, "a", 1))
+    kinds = (("stream", batch), ("append", ((102, "a", 1),)), ("expire", (1,)), ("stream", batch))
+    steps = tuple(Step(n, kind, values) for n, (kind, values) in enumerate(kinds, 1))
+    plan = Plan(1, format, (ActorPlan("A", steps),), fault_rate=0.0)
+    assert run(plan).failure is None
+    with forgotten_records():
+        assert isinstance(run(plan).failure, Broken)
