@@ -59,6 +59,10 @@ def test_texts_with_zones_are_written_as_instants(tmp_path: Path) -> None:
         ("upper(s)", ["\u0130stanbul", "straße"], ["\u0130STANBUL", "STRASSE"]),
         ("initcap(s)", ["o'neil jean-luc", "2024-02-29"], ["O'neil Jean-luc", "2024-02-29"]),
         ("CAST(CAST(s AS DOUBLE) AS STRING)", ["1e10", "0.00001", "1.5", "nan"], ["1.0E10", "1.0E-5", "1.5", "NaN"]),
+        ("space(try_cast(s AS INT))", ["2", "x", "-1"], ["  ", None, ""]),
+        ("repeat('a', try_cast(s AS INT))", ["2", "x", "-1"], ["aa", None, ""]),
+        ("ltrim('ab', s)", ["abc", "cab"], ["c", "cab"]),
+        ("btrim(s, 'ab')", ["abc", "cab"], ["c", "c"]),
         ("s ILIKE 'A%'", ["abc", "ABC", "b", "É"], [True, True, False, False]),
     ],
 )

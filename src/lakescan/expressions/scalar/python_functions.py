@@ -674,13 +674,15 @@ def _zero_if_null(each: Typed) -> Typed:
 
 def _space(count: Typed) -> Typed:
     number = implicit(count, _INT, "the function space()")
-    return Typed(f"repeat(' ', greatest({number.sql}, 0))", _STRING, number.raises)
+    spaces = f"repeat(' ', greatest({number.sql}, 0))"  # DuckDB's greatest() skips nulls
+    return Typed(f"CASE WHEN ({number.sql}) IS NOT NULL THEN {spaces} END", _STRING, number.raises)
 
 
 PYTHON_FUNCTIONS: Mapping[str, Function] = {
     "btrim": Function(_trimmed(""), 1, 2),
-    "ltrim": Function(_trimmed("l"), 1, 2),
-    "rtrim": Function(_trimmed("r"), 1, 2),
+    # Their letters come first, other than those of btrim.
+    "ltrim": Function(lambda letters, each: _trimmed("l")(each, letters), 2, 2),
+    "rtrim": Function(lambda letters, each: _trimmed("r")(each, letters), 2, 2),
     "ceil": Function(_ceiling("ceil"), 2, 2),
     "ceiling": Function(_ceiling("ceil"), 2, 2),
     "floor": Function(_ceiling("floor"), 2, 2),

@@ -84,7 +84,8 @@ def repeated(each: Typed, count: Typed) -> Typed:
     """Return `repeat(each, count)`."""
     if count.type not in (t.BYTE, t.SHORT, t.INT):
         raise unsupported(f"the function repeat() with a number of {count.type}")
-    return Typed(f"repeat({texts('repeat', each)[0]}, greatest({count.sql}, 0))", t.STRING, each.raises)
+    repeated_sql = f"repeat({texts('repeat', each)[0]}, greatest({count.sql}, 0))"  # greatest() skips nulls
+    return Typed(f"CASE WHEN ({count.sql}) IS NOT NULL THEN {repeated_sql} END", t.STRING, each.raises)
 
 
 def reversed_text(each: Typed) -> Typed:
