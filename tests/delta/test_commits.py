@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.definition.table_changes import AddColumn
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.delta.commit.creation import create_table, replace_table
 from lakescan.delta.commit.json_texts import json_texts
@@ -103,7 +104,7 @@ def overwrite(target: Target) -> None:
 
 def adds_column(target: Target) -> None:
     new = target.writes.columns_for(pa.schema([("more", pa.int64())]))
-    target.with_columns(TableDefinition(numbered(new))).commit_columns()
+    target.with_columns([AddColumn((), column) for column in new]).commit_columns()
 
 
 WRITES: dict[str, Write] = {

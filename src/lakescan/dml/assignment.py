@@ -7,15 +7,19 @@ column cannot hold fails the statement, in sessions without ANSI mode, too: noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from lakescan.common import types as t
+from lakescan.common.references import quoted
 from lakescan.dml.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update
 from lakescan.errors import InvalidStatement, SchemaMismatch
 from lakescan.expressions.scalar import nested
+from lakescan.grammar.literals import text_literal
 from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import Foreign, plain
+from lakescan.write.conform import places_of
 
 _NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -32,7 +36,16 @@ _NAMES: dict[t.Type, str] = {
 _DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
 
 
-def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool, checks_floats: bool = False) -> str:
+def assigned(
+    value_sql: str,
+    found: t.Type,
+    column: t.Field,
+    *,
+    ansi: bool,
+    checks_floats: bool = False,
+    evolves: bool = False,
+    own: str | None = None,
+) -> str:
     """The text of a value as a column takes it.
 
     Args:
@@ -42,6 +55,8 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool, chec
         ansi: Whether casts of the session fail for values that do not fit (`spark.sql.ansi.enabled`).
         checks_floats: Whether whole floats that may be rounded integers fail the statement for integer columns. pandas
             makes such floats of integers with nulls.
+        evolves: Whether the statement is WITH SCHEMA EVOLUTION: structs may lack members then.
+        own: The text of the column's present value, whose members are kept where a struct lacks them; None for null.
 
     Returns:
         The text itself where no cast is needed. Structs, arrays and maps are left to the writer, which matches members
@@ -49,13 +64,16 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool, chec
         have (times of day in Arrow, UUIDs).
 
     Raises:
-        SchemaMismatch: A value of this type is not stored in the column.
+        SchemaMismatch: A value of this type is not stored in the column, or has other members.
 
     Example:
         >>> assigned("s.price", t.DOUBLE, t.Field(1, "price", t.INT), ansi=True)
         'CAST(s.price AS INT)'
     """
     kind = plain(column.type)
+    check_members(column.name, found, kind, evolves=evolves)
+    if own is not None and isinstance(found, t.Struct) and isinstance(kind, t.Struct) and found != kind:
+        value_sql = _with_kept_members(value_sql, found, kind, own)
     if nested.is_filled(found, kind) and (name := _nested_name(kind)) is not None:
         return f"CAST({value_sql} AS {name})"
     is_left = isinstance(found, Foreign) or (_is_nested(found) and _is_nested(kind))
@@ -82,29 +100,90 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool, chec
     return f"coalesce(try_cast({value_sql} AS {name}), if({value_sql} IS NULL, NULL, {fails}))"
 
 
-def assigned_within(
-    types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False
-) -> Callable[[int, tuple[str, ...], str, t.Field], str]:
+class Cast(Protocol):
+    """Makes the text of a value fit its column, or the member to which a path leads; see `assigned`."""
+
+    def __call__(self, place: int, path: tuple[str, ...], value: str, column: t.Field, own: str | None = None) -> str:
+        """Return the text; `place` is that of the value in the query."""
+
+
+def assigned_within(types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False, evolves: bool = False) -> Cast:
     """What makes the texts of values fit: of a whole column, or of a member to which names lead.
 
     Args:
         types: The types of the values as they are, by place.
         ansi: As for `assigned`.
         checks_floats: As for `assigned`.
+        evolves: As for `assigned`.
 
     Example:
         >>> assigned_within([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
         'CAST(s.price AS INT)'
     """
 
-    def of(place: int, path: tuple[str, ...], value: str, column: t.Field) -> str:
+    def of(place: int, path: tuple[str, ...], value: str, column: t.Field, own: str | None = None) -> str:
         found = types[place]
         for name in path:
             assert isinstance(found, t.Struct)
             found = next(each.type for each in found.fields if each.name == name)
-        return assigned(value, found, column, ansi=ansi, checks_floats=checks_floats)
+        return assigned(value, found, column, ansi=ansi, checks_floats=checks_floats, evolves=evolves, own=own)
 
     return of
+
+
+def check_members(path: str, found: t.Type, kind: t.Type, *, evolves: bool = False) -> None:
+    """Raise `SchemaMismatch` for structs that have other members than those of a column, at any depth.
+
+    A member that a value lacks would be lost, and one that the column lacks has no place. Order and case do not matter.
+    """
+    match found, kind:
+        case t.Struct(), t.Struct():
+            pairs, missing, more = _matched_members(found, kind)
+            if not evolves and (missing or more):
+                what = f"lacks the member {missing[0].name!r}" if missing else f"has the member {more[0].name!r}, too"
+                raise SchemaMismatch(
+                    f"column {path!r} has the members {_names(kind)}, and its value, with {_names(found)}, {what}. "
+                    "Give just the column's members; MERGE and INSERT WITH SCHEMA EVOLUTION add new ones"
+                )
+            for theirs, ours in pairs:
+                check_members(f"{path}.{ours.name}", theirs.type, ours.type, evolves=evolves)
+        case t.ListOf(), t.ListOf():
+            check_members(f"{path}.element", found.element.type, kind.element.type, evolves=evolves)
+        case t.MapOf(), t.MapOf():
+            check_members(f"{path}.key", found.key.type, kind.key.type, evolves=evolves)
+            check_members(f"{path}.value", found.value.type, kind.value.type, evolves=evolves)
+
+
+def _names(struct: t.Struct) -> str:
+    return ", ".join(each.name for each in struct.fields)
+
+
+def _matched_members(
+    found: t.Struct, kind: t.Struct
+) -> tuple[list[tuple[t.Field, t.Field]], list[t.Field], list[t.Field]]:
+    """The members that both structs have, those that only `kind` has, and those that only `found` has."""
+    places = places_of(kind.fields, found.fields)
+    pairs = [(found.fields[n], each) for each, n in zip(kind.fields, places, strict=True) if n is not None]
+    missing = [each for each, n in zip(kind.fields, places, strict=True) if n is None]
+    return pairs, missing, [each for n, each in enumerate(found.fields) if n not in places]
+
+
+def _with_kept_members(value: str, found: t.Struct, kind: t.Struct, own: str) -> str:
+    """A struct with the members of the column that it lacks, as they are in the table."""
+    pairs, missing, _ = _matched_members(found, kind)
+    theirs = {ours.name: each for each, ours in pairs}
+    nested_ones = [each for each, ours in pairs if isinstance(ours.type, t.Struct) and each.type != ours.type]
+    if not missing and not nested_ones:
+        return value
+    members = []
+    for each in kind.fields:
+        place = f"{own}.{quoted(each.name)}"
+        if (one := theirs.get(each.name)) is not None:
+            text = f"{value}.{quoted(one.name)}"
+            is_struct = isinstance(one.type, t.Struct) and isinstance(each.type, t.Struct)
+            place = _with_kept_members(text, one.type, each.type, place) if is_struct else text  # type: ignore[arg-type]
+        members.append(f"{text_literal(each.name)}, {place}")
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({', '.join(members)}) END"
 
 
 def _is_nested(kind: t.Type) -> bool:

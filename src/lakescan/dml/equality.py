@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lakescan.definition.from_arrow import columns_of
+from lakescan.dml.assignment import check_members
 from lakescan.errors import SchemaMismatch
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
@@ -17,6 +19,9 @@ from lakescan.write.upserts import Upserted, UpsertWriter
 def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
     """Upsert rows, each key once, in this process."""
     check_whole(target, rows.column_names)
+    columns = {each.name.lower(): each for each in columns_of(rows.schema)}
+    for each in target.writes.schema.fields:
+        check_members(each.name, columns[each.name.lower()].type, each.type)
     writer = UpsertWriter(target.writes, target.key_writes(keys), new_write_id())
     try:
         for batch in rows.to_batches():

@@ -142,6 +142,11 @@ class Change:
         assert isinstance(self.statement, Merge)
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
+    @property
+    def adds_members(self) -> bool:
+        """Whether the structs of a source may have other members than those of the target."""
+        return isinstance(self.statement, Merge) and self.evolves
+
     def with_source(self, source: pa.Schema) -> Change:
         """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target."""
         assert isinstance(self.statement, Merge)
@@ -369,7 +374,7 @@ def change(
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records
         selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
-    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds))
+    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds, evolves=one.adds_members))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:

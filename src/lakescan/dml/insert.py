@@ -143,7 +143,8 @@ class Insertion:
             if column is None:
                 outputs.append(Output(name, text))
                 continue
-            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats)
+            evolves = self.statement.with_schema_evolution
+            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, evolves=evolves)
             outputs.append(Output(column.name, value))
         for (name, text), kind in zip(self.partition.items(), kinds, strict=True):
             outputs.append(Output(name, assigned(text, kind, self._column(name), ansi=ansi)))

@@ -16,7 +16,7 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
 from lakescan.common.references import quoted
 from lakescan.common.schema import Schema
-from lakescan.dml.assignment import named_alike
+from lakescan.dml.assignment import Cast, named_alike
 from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.grammar.literals import text_literal
@@ -26,9 +26,8 @@ TARGET = "__lakescan_target"  # the name of the target's scan
 FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
 
 Statement = Delete | Update | Merge
-Cast = Callable[[int, tuple[str, ...], str, t.Field], str]
 _REFERENCE = re.compile(r"\(?(`[^`]+`|[^\W\d]\w*)(\.(`[^`]+`|[^\W\d]\w*))*\s*\)?")
-_CastIn = Callable[[tuple[str, ...], str, t.Field], str]
+_CastIn = Callable[..., str]  # `Cast` of one place
 _Text = Callable[[_CastIn | None], str]
 
 
@@ -260,7 +259,9 @@ class Selecting:
         for column in self.schema.fields:
             name = given[column.name]
             if name is not None:
-                found.append((column, partial(_whole, f"{self._source}.{quoted(name)}", column)))
+                is_kept = action == Action.UPDATE and self.statement.with_schema_evolution
+                own = f"{self._target}.{quoted(column.name)}" if is_kept else None
+                found.append((column, partial(_whole, f"{self._source}.{quoted(name)}", column, own=own)))
             elif action == Action.UPDATE and column.name not in self.generated:
                 found.append((column, None))
         return found
@@ -320,8 +321,8 @@ def _is_default(value: Sql) -> bool:
     return value.text.strip().upper() == "DEFAULT"
 
 
-def _whole(text: str, column: t.Field, cast: _CastIn | None) -> str:
-    return text if cast is None else cast((), text, column)
+def _whole(text: str, column: t.Field, cast: _CastIn | None, own: str | None = None) -> str:
+    return text if cast is None else cast((), text, column, own)
 
 
 def _with_members(

@@ -265,9 +265,11 @@ class WriteKeywords(TypedDict, total=False):
     replaceWhere: str
     """Overwrite only the rows that match. All new rows must match it. Takes a filter, a string."""
     merge_schema: bool | str
-    """Add the columns that the table lacks. Takes true or false. By default: false."""
+    """Add the columns and members of structs that the table lacks, and widen types. Takes true or false. By default:
+    false."""
     mergeSchema: bool | str
-    """Add the columns that the table lacks. Takes true or false. By default: false."""
+    """Add the columns and members of structs that the table lacks, and widen types. Takes true or false. By default:
+    false."""
     overwrite_schema: bool | str
     """Replace the table's schema by that of the rows, and its partitions by `partition-by`. Takes true or false. By
     default: false."""

@@ -72,7 +72,13 @@ class WriteOptions(OptionSet):
         "Overwrite only the rows that match. All new rows must match it.",
         MODE,
     )
-    merge_schema: bool = option("mergeSchema", boolean, "Add the columns that the table lacks.", MODE, default=False)
+    merge_schema: bool = option(
+        "mergeSchema",
+        boolean,
+        "Add the columns and members of structs that the table lacks, and widen types.",
+        MODE,
+        default=False,
+    )
     overwrite_schema: bool = option(
         "overwriteSchema",
         boolean,

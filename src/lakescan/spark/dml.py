@@ -98,7 +98,9 @@ def change(
             columns = query_schema(spark, found.text, arguments, given)
         types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
         rounds = may_have_rounded(frames)
-        found = selecting.query(assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds))
+        found = selecting.query(
+            assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds, evolves=one.adds_members)
+        )
     rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
     with in_own_words(one.statement, found.text, target.writes.schema.names):
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})

@@ -277,8 +277,10 @@ class Target(Protocol):
     def upserts_by_default(self) -> bool:
         """Whether the table's properties say that streams upsert, by such files of keys."""
 
-    def with_columns(self, new: TableDefinition) -> Target:
-        """The target whose commits add columns with their rows, all or nothing; older rows have nulls in them.
+    def with_columns(self, changes: Sequence[TableChange]) -> Target:
+        """The target whose commits change columns with their rows, all or nothing; older rows have nulls in new ones.
+
+        The changes add columns and members of structs, and widen types.
 
         Commits raise `CommitConflict` if another writer changed the columns meanwhile.
         """

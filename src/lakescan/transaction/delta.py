@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.common import types as t
+from lakescan.common.references import dotted_path
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
-from lakescan.definition.table_changes import DropFeature, TableChange
+from lakescan.definition.table_changes import AddColumn, DropFeature, TableChange
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.alter.changes import altered
 from lakescan.delta.alter.dropped_features import is_in_steps
+from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.cleanup import clean_up
@@ -425,20 +428,29 @@ class DeltaTarget:
         )
 
     @named_in_errors
-    def with_columns(self, new: TableDefinition) -> DeltaTarget:
-        """The target whose commit adds the columns."""
+    def with_columns(self, changes: Sequence[TableChange]) -> DeltaTarget:
+        """The target whose commit changes the columns."""
+        new = [each.column for each in changes if isinstance(each, AddColumn) and not each.parent]
+        inside = [each for each in changes if not isinstance(each, AddColumn) or each.parent]
         metadata = self.writes.metadata
-        schema, configuration = with_columns(metadata.schema_string, new.columns), dict(metadata.configuration)
+        schema, configuration = with_columns(metadata.schema_string, new), dict(metadata.configuration)
         if metadata.column_mapping_mode != "none":
             schema, last = mapped(schema, metadata.properties.max_column_id)
             configuration[DeltaProperties.max_column_id.name] = str(last)
-        brought = {brought_by_type(column.type) for column in t.walk(new.columns)} - {None}
+        brought = {brought_by_type(column.type) for column in t.walk(tuple(new))} - {None}
         protocol = self._rules_of_rows[0].with_features([name for name in brought if name is not None])
         made = replace(metadata, schema_string=schema, configuration=configuration)
+        if inside:
+            before = TableState(self.location, protocol, made)
+            after = altered(before, inside, self.scan.snapshot.schema, frozenset())
+            protocol, made = after.protocol, after.metadata
         check_columns(made)
-        before = () if self.added is None else self.added.names
-        names = (*before, *(each.name for each in new.columns))
-        return self.adding(AddedColumns(names, self.version.metadata, protocol, made))
+        names = [each.name for each in new]
+        for each in inside:
+            path = (*each.parent, each.column.name) if isinstance(each, AddColumn) else getattr(each, "path", ())
+            names.append(dotted_path(path))
+        earlier = () if self.added is None else self.added.names
+        return self.adding(AddedColumns((*earlier, *names), self.version.metadata, protocol, made))
 
     def adding(self, added: AddedColumns) -> DeltaTarget:
         """The target whose commit adds the columns, unless the table has just these by now."""

@@ -25,7 +25,7 @@ from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.common.version import own_version
-from lakescan.definition.table_changes import AddColumn, TableChange
+from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind
@@ -443,11 +443,10 @@ class IcebergTarget:
         self.key_writes(names)
         return names
 
-    def with_columns(self, new: TableDefinition) -> IcebergTarget:
-        """The target whose commit adds the columns; those that others add meanwhile must have the same ids."""
+    def with_columns(self, changes: Sequence[TableChange]) -> IcebergTarget:
+        """The target whose commit changes the columns; those that others add meanwhile must have the same ids."""
         before = () if self.added is None else self.added.changes
-        changes = (*before, *(AddColumn((), column, if_not_exists=True) for column in new.columns))
-        made = self.adding(AddedColumns.of(self._table, self.opened, changes))
+        made = self.adding(AddedColumns.of(self._table, self.opened, (*before, *changes)))
         assert made._with_columns is not None
         check_proofs(made._with_columns.draft, self.opened, self.storage)
         return made

@@ -8,8 +8,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lakescan.common import types as t
 from lakescan.common.references import split_list
 from lakescan.common.retries import Attempts
+from lakescan.definition.from_arrow import optional_columns_of
+from lakescan.definition.table_changes import AddColumn, ChangeColumn
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.errors import CommitConflict, InvalidOption
 from lakescan.executors import PlanningExecutor
@@ -21,7 +24,7 @@ from lakescan.transaction.base import Overwritten, Target
 from lakescan.transaction.overwritten_files import Replaced, replaced_by
 from lakescan.transaction.results import WriteResult
 from lakescan.write.column_rules import MARKS, NewRows
-from lakescan.write.conform import Fit
+from lakescan.write.conform import Fit, places_of
 from lakescan.write.partitioned_writer import write_rows
 from lakescan.write.table_writes import TableWrites, WrittenFile
 from lakescan.write.upserts import Upserted
@@ -42,9 +45,6 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     elif terms:
         _check_partitions(target, terms)
     if options.merge_schema and not options.overwrite_schema:
-        known = {name.lower() for name in target.writes.schema.names}
-        others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
-        check_fit(target.writes, others)  # first: the columns that are there tell best what is wrong
         target = with_new_columns(target, rows)
     if not options.data_change and target.added is not None:
         raise InvalidOption("dataChange=false is for writes that only move rows: this one changes the table's columns")
@@ -66,10 +66,41 @@ def _check_partitions(target: Target, terms: Sequence[Term]) -> None:
 
 
 def with_new_columns(target: Target, rows: pa.Schema) -> Target:
-    """The target with the columns of rows that it lacks: the commit of the rows adds them."""
-    known = {name.lower() for name in target.writes.schema.names}
-    new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
-    return target.with_columns(TableDefinition(numbered(new))) if new else target
+    """The target with the columns and members of structs that it lacks, and with the wider types that rows have.
+
+    The commit of the rows changes the columns. A type is widened only where the format's own writers do that for rows:
+    elsewhere a value of a wider type is stored if it fits.
+    """
+    changes = list(_changed_columns(target.writes, target.writes.schema.fields, optional_columns_of(rows), rows))
+    return target.with_columns(changes) if changes else target
+
+
+def _changed_columns(
+    writes: TableWrites, ours: Sequence[t.Field], theirs: Sequence[t.Field], rows: pa.Schema, path: tuple[str, ...] = ()
+) -> Iterator[AddColumn | ChangeColumn]:
+    places = places_of(tuple(ours), tuple(theirs))
+    for column, place in zip(ours, places, strict=True):
+        if place is not None:
+            yield from _changed_types(writes, column.type, theirs[place].type, (*path, column.name))
+    for place, column in enumerate(theirs):
+        if place not in places:
+            given = pa.schema([pa.field(column.name, column.type.arrow()) if path else rows.field(place)])
+            (new,) = writes.columns_for(given)
+            yield AddColumn(path, new, if_not_exists=True)
+
+
+def _changed_types(
+    writes: TableWrites, ours: t.Type, theirs: t.Type, path: tuple[str, ...]
+) -> Iterator[AddColumn | ChangeColumn]:
+    match ours, theirs:
+        case t.Struct(), t.Struct():
+            yield from _changed_columns(writes, ours.fields, theirs.fields, pa.schema([]), path)
+        case t.ListOf(), t.ListOf():
+            yield from _changed_types(writes, ours.element.type, theirs.element.type, (*path, "element"))
+        case t.MapOf(), t.MapOf():
+            yield from _changed_types(writes, ours.value.type, theirs.value.type, (*path, "value"))
+        case _ if ours != theirs and writes.widens(ours, theirs):
+            yield ChangeColumn(path, theirs)
 
 
 def check_fit(writes: TableWrites, rows: pa.Schema) -> None:

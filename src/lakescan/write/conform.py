@@ -95,13 +95,11 @@ def _levels(kind: t.Type) -> int:
 
 
 def _advice(problems: Sequence[str]) -> str:
-    """How new columns come into the table, and new members of structs, if there are any."""
-    columns = "New ones are added with merge-schema=true."
+    """How new columns and members come into the table, and what to do about other types."""
+    advice = "New ones are added with merge-schema=true."
     if any(" in the table and " in each for each in problems):
-        columns += " Where types differ, cast the values to the table's type."
-    if not any(each.startswith("member ") for each in problems):
-        return columns
-    return f"{columns} New members of structs are not: add them first, Table.alter().add_column('struct.member', type)"
+        advice += " Where types differ, cast the values to the table's type."
+    return advice
 
 
 def _plain(array: pa.Array, field: t.Field) -> pa.Array:

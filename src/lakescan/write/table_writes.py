@@ -116,6 +116,9 @@ class TableWrites(Protocol):
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """Convert the rows' Arrow schema to table columns, of types that the format supports."""
 
+    def widens(self, old: t.Type, new: t.Type) -> bool:
+        """Whether rows of a type may give a column a wider one, in a write that changes the table's columns."""
+
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns stored in files: position in the table schema, and the field under its physical name."""
 

@@ -135,6 +135,14 @@ class DeltaWrites(ByOptions):
         """Columns of Delta types for rows of this Arrow schema."""
         return delta_columns(rows)
 
+    def widens(self, old: t.Type, new: t.Type) -> bool:
+        """Whether Delta's schema evolution widens a type: with the feature, and within integers, floats or decimals."""
+        if not self.metadata.properties.type_widening or not t.widens(old, new):
+            return False
+        kinds = (t.INTEGRAL, t.FLOATING)
+        same = any(old in kind and new in kind for kind in kinds)
+        return same or (isinstance(old, t.Decimal) and isinstance(new, t.Decimal))
+
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """All but the partition columns, with physical names, and with field ids under column mapping."""
         mapped = self.metadata.column_mapping_mode != "none"

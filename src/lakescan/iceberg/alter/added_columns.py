@@ -1,4 +1,4 @@
-"""Columns that a commit of rows adds: schema and snapshot are one commit, so that a write that fails adds none."""
+"""Columns that a commit of rows adds or widens, as one commit with the snapshot: a write that fails adds none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.schema import Schema
-from lakescan.definition.table_changes import AddColumn
+from lakescan.definition.table_changes import AddColumn, ChangeColumn, TableChange
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.alter.apply import altered
 from lakescan.iceberg.alter.draft import Draft
@@ -35,17 +35,17 @@ class WithColumns:
 
 @dataclass(frozen=True)
 class AddedColumns:
-    """Columns to add: the changes, and the schema with the field ids by which files are written. Pickled.
+    """Columns to add or widen: the changes, and the schema with the field ids by which files are written. Pickled.
 
     `source` is the metadata file of the table for which they were worked out.
     """
 
-    changes: tuple[AddColumn, ...]
+    changes: tuple[TableChange, ...]
     schema: Schema
     source: str
 
     @staticmethod
-    def of(table: Table, opened: IcebergTable, changes: Sequence[AddColumn]) -> AddedColumns:
+    def of(table: Table, opened: IcebergTable, changes: Sequence[TableChange]) -> AddedColumns:
         """The columns that changes add to a table; raises what `altered` raises."""
         draft = altered(draft_of(table, opened.metadata), changes)
         return AddedColumns(tuple(changes), draft.schema, opened.metadata.source)
@@ -60,7 +60,7 @@ class AddedColumns:
 
         draft = altered(draft_of(table, opened.metadata), self.changes)
         name = ".".join(table.name())
-        added = [change.column.name for change in self.changes]
+        added = [_column_of(change) for change in self.changes]
         now = {each.name: each for each in draft.schema.fields}
         for each in (field for field in self.schema.fields if field.name in added):
             if now.get(each.name) != each:
@@ -73,6 +73,13 @@ class AddedColumns:
         updates, requirements = parts_of(table, draft)
         given = update_table_metadata(table.metadata, updates) if updates else table.metadata
         return WithColumns(draft, _as_read(opened.metadata, draft, given), given, updates, requirements)
+
+
+def _column_of(change: TableChange) -> str:
+    """The name of the column that a change adds, or in which it changes something."""
+    assert isinstance(change, AddColumn | ChangeColumn)
+    path = (*change.parent, change.column.name) if isinstance(change, AddColumn) else change.path
+    return path[0]
 
 
 def _as_read(base: TableMetadata, draft: Draft, given: Any) -> TableMetadata:

@@ -22,6 +22,7 @@ from lakescan.iceberg.commit.encryption import check_encrypted
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.metadata.wider_types import widens
 from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.locations import DataLocations
 from lakescan.iceberg.write.metrics import file_metrics
@@ -160,6 +161,10 @@ class IcebergWrites(ByOptions):
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
         return iceberg_columns(rows, nanoseconds=self._version.nanoseconds)
+
+    def widens(self, old: t.Type, new: t.Type) -> bool:
+        """Whether Iceberg promotes a type to another, but for dates, which only ALTER TABLE makes timestamps."""
+        return old not in (t.DATE, t.UNKNOWN) and old != new and widens(old, new)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """All columns with their field ids, except those of type unknown, which are never written."""
