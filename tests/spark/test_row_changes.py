@@ -252,3 +252,32 @@ def test_rows_change_in_tables_with_columns_named_as_metadata(
     change_rows(name, column, lambda text: lakescan.spark.sql(spark, text))
     found = lakescan.table(name).to_arrow().to_pylist()
     assert sorted((row[column], row["k"]) for row in found) == [("cz", 2), ("n", 9)]
+
+
+@pytest.mark.parametrize("format_name", ["iceberg", "delta"])
+def test_structs_with_other_members_are_refused_or_evolve(spark: Any, tmp_path: Path, format_name: str) -> None:
+    lakescan.catalog("named", warehouse=str(tmp_path)).create_namespace("db")
+    lakescan.sql(f"CREATE TABLE named.db.t (id INT, v STRUCT<a: INT, b: INT>) USING {format_name}")
+    lakescan.sql("INSERT INTO named.db.t VALUES (1, named_struct('a', 1, 'b', 2))")
+    source = "(SELECT 1 AS id, named_struct({}) AS v)"
+    merge = (
+        "MERGE {} INTO named.db.t t USING {} s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    for text in (
+        merge.format("", source.format("'a', 9")),
+        "UPDATE named.db.t SET v = named_struct('a', 9)",
+        "INSERT INTO named.db.t BY NAME SELECT 2 AS id, named_struct('b', 9) AS v",
+        "INSERT INTO named.db.t SELECT 2, named_struct('a', 1, 'b', 2, 'c', 3)",
+    ):
+        with pytest.raises(SchemaMismatch, match="has the members a, b"):
+            lakescan.spark.sql(spark, text)
+    lakescan.spark.sql(spark, merge.format("WITH SCHEMA EVOLUTION", source.format("'c', 3, 'b', 8, 'a', 9")))
+    assert lakescan.table("named.db.t").to_arrow()["v"].to_pylist() == [{"a": 9, "b": 8, "c": 3}]
+    evolving = merge.format("WITH SCHEMA EVOLUTION", source.format("'a', 10"))
+    if format_name == "delta":
+        lakescan.spark.sql(spark, evolving)
+        assert lakescan.table("named.db.t").to_arrow()["v"].to_pylist() == [{"a": 10, "b": 8, "c": 3}]
+    frame = spark.sql("SELECT 2 AS id, named_struct('a', 1, 'b', 2, 'c', 3, 'd', 4) AS v")
+    lakescan.table("named.db.t").append(frame, merge_schema=True)
+    assert lakescan.table("named.db.t").to_arrow().sort_by("id")["v"].to_pylist()[1] == {"a": 1, "b": 2, "c": 3, "d": 4}

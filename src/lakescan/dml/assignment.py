@@ -8,7 +8,7 @@ column cannot hold fails the statement, in sessions without ANSI mode, too: noth
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakescan.common import types as t
@@ -36,6 +36,21 @@ _NAMES: dict[t.Type, str] = {
 _DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
 
 
+@dataclass(frozen=True)
+class Members:
+    """Which members a struct that is stored may have, next to those that its column has.
+
+    - `may_add`: whether it may have others, which the write adds to the table.
+    - `may_lack`: whether it may lack some: Delta's schema evolution fills them, Iceberg's refuses such a struct.
+    """
+
+    may_add: bool = False
+    may_lack: bool = False
+
+
+JUST_THESE = Members()
+
+
 def assigned(
     value_sql: str,
     found: t.Type,
@@ -43,7 +58,7 @@ def assigned(
     *,
     ansi: bool,
     checks_floats: bool = False,
-    evolves: bool = False,
+    members: Members = JUST_THESE,
     own: str | None = None,
 ) -> str:
     """The text of a value as a column takes it.
@@ -55,7 +70,7 @@ def assigned(
         ansi: Whether casts of the session fail for values that do not fit (`spark.sql.ansi.enabled`).
         checks_floats: Whether whole floats that may be rounded integers fail the statement for integer columns. pandas
             makes such floats of integers with nulls.
-        evolves: Whether the statement is WITH SCHEMA EVOLUTION: structs may lack members then.
+        members: Which members a struct may have that the column does not have, and which it may lack.
         own: The text of the column's present value, whose members are kept where a struct lacks them; None for null.
 
     Returns:
@@ -71,7 +86,7 @@ def assigned(
         'CAST(s.price AS INT)'
     """
     kind = plain(column.type)
-    check_members(column.name, found, kind, evolves=evolves)
+    check_members(column.name, found, kind, members)
     if own is not None and isinstance(found, t.Struct) and isinstance(kind, t.Struct) and found != kind:
         value_sql = _with_kept_members(value_sql, found, kind, own)
     if nested.is_filled(found, kind) and (name := _nested_name(kind)) is not None:
@@ -107,14 +122,16 @@ class Cast(Protocol):
         """Return the text; `place` is that of the value in the query."""
 
 
-def assigned_within(types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False, evolves: bool = False) -> Cast:
+def assigned_within(
+    types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False, members: Members = JUST_THESE
+) -> Cast:
     """What makes the texts of values fit: of a whole column, or of a member to which names lead.
 
     Args:
         types: The types of the values as they are, by place.
         ansi: As for `assigned`.
         checks_floats: As for `assigned`.
-        evolves: As for `assigned`.
+        members: As for `assigned`.
 
     Example:
         >>> assigned_within([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
@@ -126,12 +143,12 @@ def assigned_within(types: Sequence[t.Type], *, ansi: bool, checks_floats: bool 
         for name in path:
             assert isinstance(found, t.Struct)
             found = next(each.type for each in found.fields if each.name == name)
-        return assigned(value, found, column, ansi=ansi, checks_floats=checks_floats, evolves=evolves, own=own)
+        return assigned(value, found, column, ansi=ansi, checks_floats=checks_floats, members=members, own=own)
 
     return of
 
 
-def check_members(path: str, found: t.Type, kind: t.Type, *, evolves: bool = False) -> None:
+def check_members(path: str, found: t.Type, kind: t.Type, members: Members = JUST_THESE) -> None:
     """Raise `SchemaMismatch` for structs that have other members than those of a column, at any depth.
 
     A member that a value lacks would be lost, and one that the column lacks has no place. Order and case do not matter.
@@ -139,19 +156,20 @@ def check_members(path: str, found: t.Type, kind: t.Type, *, evolves: bool = Fal
     match found, kind:
         case t.Struct(), t.Struct():
             pairs, missing, more = _matched_members(found, kind)
-            if not evolves and (missing or more):
-                what = f"lacks the member {missing[0].name!r}" if missing else f"has the member {more[0].name!r}, too"
+            lacks, has_more = missing and not members.may_lack, more and not members.may_add
+            if lacks or has_more:
+                what = f"lacks the member {missing[0].name!r}" if lacks else f"has the member {more[0].name!r}, too"
                 raise SchemaMismatch(
                     f"column {path!r} has the members {_names(kind)}, and its value, with {_names(found)}, {what}. "
                     "Give just the column's members; MERGE and INSERT WITH SCHEMA EVOLUTION add new ones"
                 )
             for theirs, ours in pairs:
-                check_members(f"{path}.{ours.name}", theirs.type, ours.type, evolves=evolves)
+                check_members(f"{path}.{ours.name}", theirs.type, ours.type, members)
         case t.ListOf(), t.ListOf():
-            check_members(f"{path}.element", found.element.type, kind.element.type, evolves=evolves)
+            check_members(f"{path}.element", found.element.type, kind.element.type, members)
         case t.MapOf(), t.MapOf():
-            check_members(f"{path}.key", found.key.type, kind.key.type, evolves=evolves)
-            check_members(f"{path}.value", found.value.type, kind.value.type, evolves=evolves)
+            check_members(f"{path}.key", found.key.type, kind.key.type, members)
+            check_members(f"{path}.value", found.value.type, kind.value.type, members)
 
 
 def _names(struct: t.Struct) -> str:

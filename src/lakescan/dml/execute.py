@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
-from lakescan.dml.assignment import assigned_within, with_plain_columns
+from lakescan.dml.assignment import Members, assigned_within, with_plain_columns
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE
 from lakescan.dml.parts import check_parts, in_own_words, unstable_call, with_short_names, with_sides
@@ -143,9 +143,10 @@ class Change:
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
     @property
-    def adds_members(self) -> bool:
-        """Whether the structs of a source may have other members than those of the target."""
-        return isinstance(self.statement, Merge) and self.evolves
+    def members(self) -> Members:
+        """Which members the structs of a source may have."""
+        evolves = isinstance(self.statement, Merge) and self.evolves
+        return Members(evolves, evolves and self.target.writes.fills_members)
 
     def with_source(self, source: pa.Schema) -> Change:
         """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target."""
@@ -374,7 +375,7 @@ def change(
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records
         selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
-    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds, evolves=one.adds_members))
+    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds, members=one.members))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:

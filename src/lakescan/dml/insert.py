@@ -13,7 +13,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import parse_reference, quoted, split_list
-from lakescan.dml.assignment import assigned, named_alike
+from lakescan.dml.assignment import Members, assigned, named_alike
 from lakescan.dml.defaults import with_defaults, with_values
 from lakescan.dml.statements import Insert
 from lakescan.dml.target import ChangedTable, changed_table
@@ -144,7 +144,8 @@ class Insertion:
                 outputs.append(Output(name, text))
                 continue
             evolves = self.statement.with_schema_evolution
-            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, evolves=evolves)
+            members = Members(evolves, evolves and self.target.writes.fills_members)
+            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, members=members)
             outputs.append(Output(column.name, value))
         for (name, text), kind in zip(self.partition.items(), kinds, strict=True):
             outputs.append(Output(name, assigned(text, kind, self._column(name), ansi=ansi)))

@@ -99,7 +99,7 @@ def change(
         types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
         rounds = may_have_rounded(frames)
         found = selecting.query(
-            assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds, evolves=one.adds_members)
+            assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds, members=one.members)
         )
     rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
     with in_own_words(one.statement, found.text, target.writes.schema.names):

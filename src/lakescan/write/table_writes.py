@@ -116,6 +116,10 @@ class TableWrites(Protocol):
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """Convert the rows' Arrow schema to table columns, of types that the format supports."""
 
+    @property
+    def fills_members(self) -> bool:
+        """Whether statements with schema evolution may leave out members of structs."""
+
     def widens(self, old: t.Type, new: t.Type) -> bool:
         """Whether rows of a type may give a column a wider one, in a write that changes the table's columns."""
 

@@ -135,6 +135,11 @@ class DeltaWrites(ByOptions):
         """Columns of Delta types for rows of this Arrow schema."""
         return delta_columns(rows)
 
+    @property
+    def fills_members(self) -> bool:
+        """As Delta on Spark does: they keep their values, or are null."""
+        return True
+
     def widens(self, old: t.Type, new: t.Type) -> bool:
         """Whether Delta's schema evolution widens a type: with the feature, and within integers, floats or decimals."""
         if not self.metadata.properties.type_widening or not t.widens(old, new):

@@ -162,6 +162,11 @@ class IcebergWrites(ByOptions):
         """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
         return iceberg_columns(rows, nanoseconds=self._version.nanoseconds)
 
+    @property
+    def fills_members(self) -> bool:
+        """No: Iceberg on Spark refuses structs that lack members."""
+        return False
+
     def widens(self, old: t.Type, new: t.Type) -> bool:
         """Whether Iceberg promotes a type to another, but for dates, which only ALTER TABLE makes timestamps."""
         return old not in (t.DATE, t.UNKNOWN) and old != new and widens(old, new)
