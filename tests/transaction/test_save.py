@@ -116,15 +116,6 @@ def test_what_does_not_fit_is_said_before_anything_is_written(made: Make, tmp_pa
     assert data_files(tmp_path) == 0
 
 
-def test_new_members_of_structs_are_not_added_with_new_columns(made: Make) -> None:
-    made("id BIGINT, part STRING, s STRUCT<a: INT>")
-    new = pa.table({"id": [1], "s": [{"a": 1, "b": 2}], "x": [1]})
-    with pytest.raises(
-        lakescan.SchemaMismatch, match=r"(?s)member 's.b' is not in the table.*Table.alter\(\).add_column"
-    ):
-        now().append(new, merge_schema=True)
-
-
 def test_columns_go_by_name_and_those_left_out_are_null(made: Make) -> None:
     made("id BIGINT, part STRING, x DOUBLE, s STRUCT<a: INT, b: STRING>")
     s = pa.array([{"B": "q", "a": 1}], pa.struct([("B", pa.string()), ("a", pa.int8())]))
