@@ -103,3 +103,11 @@ def test_texts_and_comments_are_no_hints(first: int) -> None:
     text = "SELECT '/*+ OPTIONS(1) */' AS s FROM local.db.t -- /*+ OPTIONS('a'='b') */"
     assert lakescan.sql(text).to_arrow()["s"].to_pylist() == ["/*+ OPTIONS(1) */"] * 2
     assert options_behind("t /* WITH (a = 1) */", 1) is None
+
+
+def test_messages_quote_options_as_they_are_written() -> None:
+    text = "SELECT nope FROM f WITH ('a' = 'b') AS x"
+    with pytest.raises(InvalidStatement) as raised:
+        lakescan.sql(text, f=pa.table({"a": [1]})).to_arrow()
+    *_, shown, marks = str(raised.value).split("\n")
+    assert (shown, text[marks.index("^") : len(marks)]) == (text, "f WITH ('a' = 'b')")

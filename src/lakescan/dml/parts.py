@@ -199,11 +199,16 @@ def in_own_words(statement: Delete | Update | Merge, query: str, columns: Sequen
         message = _COLUMNS.sub(lambda _: there, message)
         if isinstance(statement, Merge):
             message = _QUALIFIED.sub(lambda absent: f"{absent[0]}{_sides(statement, absent[1])}", message)
-        if found := _PLACE.search(message):
-            message = message[: found.start()] + _own_place(statement, query, found)
+        message = with_own_place(statement, query, message)
         if message == str(error):
             raise
         raise type(error)(message) from error
+
+
+def with_own_place(statement: Delete | Update | Merge, query: str, message: str) -> str:
+    """Return a message about a query with the place in the expression that the user wrote, instead of in the query."""
+    found = _PLACE.search(message)
+    return message if found is None else message[: found.start()] + _own_place(statement, query, found)
 
 
 def _sides(statement: Merge, qualifier: str) -> str:

@@ -12,12 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from lakescan.errors import InvalidStatement
-from lakescan.grammar.text import edited, literal_text, tokens, underlined_at
+from lakescan.grammar.text import OPTIONS_AS_COMMENT, edited, literal_text, tokens, underlined_at
 
 _GAP = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _OPTIONS = re.compile(r"/\*\+\s*(OPTIONS|WITH)\s*(\(.*?\))\s*\*/", re.DOTALL | re.IGNORECASE)
 _COMMENTS = re.compile(r"--[^\n]*|/\*(?!\+).*?\*/|/\*\+(.*?)\*/", re.DOTALL)
-_CLAUSE = re.compile(r"/\*\+(WITH \(.*?\))\*/", re.DOTALL)
 _ENDS = ("VAR", "IDENTIFIER", "STRING", "NUMBER", "R_PAREN")
 # Spark's hints about the distribution of rows, which change no result.
 _OF_DISTRIBUTION = {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLE_MERGE", "SHUFFLE_HASH"}
@@ -47,7 +46,7 @@ def with_clauses_as_hints(text: str) -> str:
 
 def with_clauses(text: str) -> str:
     """The text with the clauses that `with_clauses_as_hints` has written as comments, for Spark's own tables."""
-    return _CLAUSE.sub(r"\1", text)
+    return OPTIONS_AS_COMMENT.sub(r"\1", text)
 
 
 def _closing(found: list[Any], at: int, text: str) -> int:

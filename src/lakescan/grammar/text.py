@@ -9,6 +9,7 @@ from typing import Any
 from lakescan.errors import InvalidStatement, missing_dependency
 
 _COMMANDS = ("COMMAND", "SHOW", "EXECUTE", "FETCH", "RENAME")  # behind which sqlglot reads no words
+OPTIONS_AS_COMMENT = re.compile(r"/\*\+(WITH \(.*?\))\*/", re.DOTALL)
 _SHOWN = 100  # characters of a line before and after the place that a message underlines
 
 
@@ -52,9 +53,18 @@ def literal_text(text: str) -> str:
 
 def underlined(shown: str, line: int, start: int, end: int) -> str:
     """A line of the text with a part of it underlined, as the end of a message."""
+    shown, start, end = _as_written(shown, start, end)
     first = max(0, start - _SHOWN)
     part = shown[first : end + _SHOWN]
     return f" (line {line}, column {start + 1})\n{part}\n{' ' * (start - first)}{'^' * max(1, end - start)}"
+
+
+def _as_written(shown: str, start: int, end: int) -> tuple[str, int, int]:
+    """A line and a part of it without the marks of comments around options (see `table_options`)."""
+    while (found := OPTIONS_AS_COMMENT.search(shown)) is not None:
+        shown = shown[: found.start()] + found[1] + shown[found.end() :]
+        start, end = (at - 3 * (at > found.start()) - 2 * (at >= found.end()) for at in (start, end))
+    return shown, start, end
 
 
 def underlined_at(text: str, start: int, end: int) -> str:

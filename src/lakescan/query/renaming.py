@@ -17,6 +17,11 @@ _DEEPEST = 50  # views within views
 
 def renamed(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
     """The text with other names for tables; aliases keep the rest of it valid."""
+    return edited(text, edits_of_names(tree, names))
+
+
+def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int, int, str]]:
+    """The changes of a text that give other names to tables: the beginning and end of a part, and what replaces it."""
     edits = []
     for each, name in names.items():
         alias = f" AS `{each.qualifier.replace('`', '``')}`"
@@ -28,7 +33,7 @@ def renamed(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
             edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
     for column, count in qualified(tree, names):
         edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
-    return edited(text, edits)
+    return edits
 
 
 def qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:

@@ -9,6 +9,7 @@ the planned files have few rows, the driver gets the bitmaps, too, and does what
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakescan.common.metadata_columns import FILE
+from lakescan.common.metadata_columns import FILE, POS
 from lakescan.dml.assignment import assigned_within
 from lakescan.dml.execute import Change, read_by
 from lakescan.dml.finish import Finished, Finishing, touched
-from lakescan.dml.parts import in_own_words
+from lakescan.dml.parts import in_own_words, with_own_place
 from lakescan.dml.positions import FoundRows, FoundTwice, unite, unite_matches
 from lakescan.dml.select import TARGET, ChangeQuery, Statement
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk, total
@@ -41,6 +42,7 @@ from lakescan.spark.audit import staging
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.names import current_namespace
+from lakescan.spark.own_text import change_message
 from lakescan.spark.session import parallelism
 from lakescan.spark.source_keys import SourceKeys
 from lakescan.spark.statements import frame_of_others, query_frame, query_schema, session_settings
@@ -66,6 +68,7 @@ _OF_ROWS = (  # conditions of Spark's errors about values
     "NUMERIC_VALUE_OUT_OF_RANGE",
     "USER_RAISED_EXCEPTION",
 )
+_SUGGESTED = re.compile(rf", `(?:\w+`\.`)?(?:{FILE.name}|{POS.name})`")
 _FEW_ROWS = 2**23  # of all planned files: their bitmaps have at most some MB, and are not worth another stage
 _FILES = 1_000  # whose deletes are written together
 
@@ -94,7 +97,7 @@ def change(
             given[_SOURCE] = source  # read twice, but analyzed once: it has the same rows
     found = selecting.query()
     if any(each.values for each in found.actions.values()):
-        with in_own_words(one.statement, found.text, target.writes.schema.names):
+        with in_own_words(one.statement, found.text, target.writes.schema.names), _in_statement(one, found.text):
             columns = query_schema(spark, found.text, arguments, given)
         types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
         rounds = may_have_rounded(frames)
@@ -102,7 +105,7 @@ def change(
             assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds, members=one.members)
         )
     rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
-    with in_own_words(one.statement, found.text, target.writes.schema.names):
+    with in_own_words(one.statement, found.text, target.writes.schema.names), _in_statement(one, found.text):
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})
     assert rows.scan is not None
     sunk, done = _run(spark, one, frame, one.writes(found), rows.files)
@@ -220,6 +223,21 @@ def _run(
             done.files += more.files
             done.changed += more.changed
     return sunk, done
+
+
+@contextmanager
+def _in_statement(one: Change, query: str) -> Iterator[None]:
+    """Spark's errors about the query show their place in the statement, and suggest columns of the table."""
+    from pyspark.errors import PySparkException
+
+    def own(said: str) -> str:
+        return with_own_place(one.statement, query, _SUGGESTED.sub("", said))
+
+    try:
+        yield
+    except PySparkException as error:
+        change_message(error, own)
+        raise
 
 
 @contextmanager

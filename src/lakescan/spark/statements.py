@@ -26,6 +26,7 @@ from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
 from lakescan.query.lazy import explained
 from lakescan.query.occurrences import Occurrence
+from lakescan.query.renaming import edits_of_names
 from lakescan.query.settings import Settings
 from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.scan import Scan
@@ -35,6 +36,7 @@ from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session, use
 from lakescan.spark.own_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
+from lakescan.spark.own_text import FRAME_LENGTH, in_own_text
 from lakescan.spark.refused import catalog_in, check_frames, refuse
 from lakescan.spark.session import conf, register
 from lakescan.spark.source_tables import source_table
@@ -286,9 +288,16 @@ def _frame(
 
 def _run_text(spark: SparkSession, text: str, found: Analyzed, used: Mapping[str, Any]) -> DataFrame:
     values, text = dict(found.values) or None, with_clauses(text)
-    if used:
-        return spark.sql(text, values, **used)
-    return spark.sql(text, values) if values else spark.sql(text)
+    renamed = {each: "_" * FRAME_LENGTH for each in (*found.named, *found.unknown) if _is_renamed(found, each, used)}
+    with in_own_text(found.text, edits_of_names(found.tree, renamed)):
+        if used:
+            return spark.sql(text, values, **used)
+        return spark.sql(text, values) if values else spark.sql(text)
+
+
+def _is_renamed(found: Analyzed, each: Occurrence, used: Mapping[str, Any]) -> bool:
+    """Whether a data frame stands for a table in the text that Spark gets."""
+    return each in found.named or (len(each.names) == 1 and each.names[0].lower() in map(str.lower, used))
 
 
 def _name_all_columns(spark: SparkSession, found: Analyzed, text: str, used: Mapping[str, Any]) -> None:
@@ -298,7 +307,7 @@ def _name_all_columns(spark: SparkSession, found: Analyzed, text: str, used: Map
         for each, named in found.named.items()
         if each in found.scans and not named.is_changes
     }
-    spark.sql(text, dict(found.values) or None, **{**used, **whole})
+    _run_text(spark, text, found, {**used, **whole})
 
 
 def _without_rows(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
