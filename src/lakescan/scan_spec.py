@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
 from numbers import Integral, Real
 from time import perf_counter
@@ -89,6 +89,7 @@ class ScanSpec:
     `table_reporter` are the reporters of the table's catalog; `is_silent`: plans are reported to nobody. `name` is the
     table's name in its catalog; `engine`, the name and version of who runs the scan, for reports; None: lakescan.
     `file_filters`: conditions on data files; others are not read.
+    `zone`: the time zone of the filter's timestamps without one: UTC in process, on Spark the session's.
     `plans`: those that the statement which reads it has made.
     """
 
@@ -114,6 +115,7 @@ class ScanSpec:
     file_filters: tuple[FileFilter, ...] = ()
     weighs_opening: bool = False
     state: Snapshot | None = None
+    zone: tzinfo = UTC
     plans: PlansMade | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -252,12 +254,15 @@ class ScanSpec:
     @cached_property
     def filter(self) -> Predicate:
         """The filter, bound to the table's schema."""
-        return bind(self.condition, self.selectable, case_sensitive=self._case_sensitive)
+        return self._bound(self.condition)
+
+    def _bound(self, predicate: Predicate) -> Predicate:
+        return bind(predicate, self.selectable, case_sensitive=self._case_sensitive, zone=self.zone)
 
     @cached_property
     def _pruned_by(self) -> Predicate:
         """The filter, and what files are pruned by besides, bound."""
-        return conjunction([self.filter, bind(self.pruning, self.selectable, case_sensitive=self._case_sensitive)])
+        return conjunction([self.filter, self._bound(self.pruning)])
 
     @property
     def reads_deleted(self) -> bool:

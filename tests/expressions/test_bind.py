@@ -129,11 +129,11 @@ def test_a_time_is_the_same_in_every_spelling(column: str, micros: int, finer: i
 def test_a_time_that_the_column_cannot_hold_is_beyond_all_of_it() -> None:
     assert bind(col("fine") < "2300-01-01", SCHEMA) == IsNull("fine", SCHEMA.field("fine").id, negate=True)
     assert bind(col("fine") < "1600-01-01", SCHEMA) == FALSE
-    assert bind(col("wall") > "+300000-01-01", SCHEMA) == FALSE
+    assert bind(col("wall") > np.datetime64("300000-01-01"), SCHEMA) == FALSE
 
 
 @pytest.mark.parametrize(
-    "text", ["n = 'five'", "d = 'soon'", "name = 5", "wall = '2026-01-31 12:00:00+01:00'", "s = 1", "n like 'x%'"]
+    "text", ["n = 'five'", "d = 'soon'", "name = 5", "wall > '+300000-01-01'", "s = 1", "n like 'x%'"]
 )
 def test_a_literal_of_another_kind_is_refused_with_column_and_type(text: str) -> None:
     with pytest.raises(InvalidFilter, match=text.split()[0]):

@@ -18,7 +18,8 @@ class Schema:
     """Columns in order. `id` is the schema id (Iceberg), else 0.
 
     Names are full dotted paths, as in Spark: `address.city` is the member `city` of `address`. A name that contains
-    dots is quoted with backquotes; unquoted, it is matched only if no nested field has that path.
+    dots is quoted with backquotes; unquoted, it is matched only if no nested field has that path. A name of another
+    case is matched if no field has the name as it is, unless `case_sensitive` is asked for.
     """
 
     fields: tuple[Field, ...]
@@ -82,20 +83,20 @@ class Schema:
         """The names of the columns, in order."""
         return [f.name for f in self.fields]
 
-    def field(self, name: str, *, case_sensitive: bool = True) -> Field:
+    def field(self, name: str, *, case_sensitive: bool = False) -> Field:
         """Return the field with that dotted name; raises `NoSuchColumn`, which suggests the nearest name."""
         by_path, by_text = self._names
         lookups: tuple[tuple[_Names, tuple[str, ...] | str], ...] = ((by_path, parse_reference(name)), (by_text, name))
-        for names, key in lookups:
-            if len(matches := names.matches(key, case_sensitive)) == 1:
+        for names, key, exact in [(*each, exact) for exact in (True, case_sensitive) for each in lookups]:
+            if len(matches := names.matches(key, exact)) == 1:
                 return matches[0]
             if matches:
                 shown = ", ".join(self.reference_of[m.id] for m in matches)
-                why = "" if case_sensitive else " when case is ignored"
+                why = "" if exact else " when case is ignored"
                 raise NoSuchColumn(f"column {name!r} is ambiguous{why}: {shown}; put names with dots in backquotes")
         raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.reference_of.values())}")
 
-    def column(self, name: str, *, case_sensitive: bool = True) -> Field:
+    def column(self, name: str, *, case_sensitive: bool = False) -> Field:
         """Return the top-level column of that name, which may contain dots; raises `NoSuchColumn`."""
         matches = self._columns.matches(name, case_sensitive)
         if len(matches) == 1:
@@ -105,7 +106,7 @@ class Schema:
             raise NoSuchColumn(f"{name!r} is a nested field: select its column {self.top_level_of[field.id].name!r}")
         return field
 
-    def select(self, names: Iterable[str], *, case_sensitive: bool = True) -> Schema:
+    def select(self, names: Iterable[str], *, case_sensitive: bool = False) -> Schema:
         """Return the schema of the named top-level columns, in the given order; raises `NoSuchColumn`."""
         columns = tuple(self.column(n, case_sensitive=case_sensitive) for n in names)
         return Schema(columns, self.id, self.identifier_ids)

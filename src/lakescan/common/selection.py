@@ -82,7 +82,7 @@ def with_alias(reference: str, name: str) -> str:
     return f"{reference} as `{name.replace('`', '``')}`"
 
 
-def selected(schema: Schema, texts: Sequence[str], *, case_sensitive: bool = True) -> Selection:
+def selected(schema: Schema, texts: Sequence[str], *, case_sensitive: bool = False) -> Selection:
     """Resolve what `select` was given: references to columns or members of structs, each with ` as name` or without.
 
     Raises `NoSuchColumn`; `UnsupportedFeature` for members of list elements, map values and variants; `InvalidOption`
@@ -110,7 +110,12 @@ def _column(schema: Schema, text: str, case_sensitive: bool) -> SelectedColumn:
         if len(names) != 1:
             raise InvalidOption(f"{text!r}: {match[2]!r} is not a name for a column") from error
         return SelectedColumn(path, names[0])
-    return SelectedColumn(path, path[-1].name)
+    return SelectedColumn(path, _as_written(text, path[-1].name))
+
+
+def _as_written(text: str, name: str) -> str:
+    """The name of an output column: in the case in which it was asked for, as in Spark."""
+    return next((each for each in (parse_reference(text)[-1], text) if each.lower() == name.lower()), name)
 
 
 def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...]:

@@ -2,28 +2,29 @@
 
 SQL conditions become expressions over the columns, if they can be evaluated in process.
 
-A literal that the column's type cannot hold exactly (5.5 for an int, a timestamp for a date) is not rounded: the
-comparison is rewritten into an equivalent one. Timestamps without an offset are taken as UTC if the column holds
-instants.
+A text means what Spark casts it to (`text_literals`). Any other literal that the column's type cannot hold exactly (5.5
+for an int, a timestamp for a date) is not rounded: the comparison is rewritten into an equivalent one. Timestamps
+without an offset are in the filter's time zone.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import time
-from decimal import ROUND_FLOOR, InvalidOperation, localcontext
+from datetime import UTC, datetime, time, tzinfo
+from decimal import ROUND_FLOOR, Context, InvalidOperation, localcontext
 from decimal import Decimal as PyDecimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.errors import InvalidFilter, LakescanError
+from lakescan.errors import InvalidFilter, LakescanError, UnsupportedFeature
 from lakescan.expressions.implied import implied
-from lakescan.expressions.instants import NANOSECONDS_A_DAY, instant_of, plain_value
+from lakescan.expressions.instants import NANOSECONDS_A_DAY, Instant, instant_of, plain_value
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     FALSE,
@@ -42,13 +43,16 @@ from lakescan.expressions.predicate import (
     SqlCondition,
     conjunction,
     disjunction,
+    negated,
     operands,
 )
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.expressions.sql_condition import references
+from lakescan.expressions.text_literals import floating_of_text, name_of_zone, offset_of_wall, value_of_text
 
 _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
+_WIDE = Context(prec=40)
 
 
 class _Inexact(Exception):
@@ -64,8 +68,10 @@ class _Inexact(Exception):
         self.above_all = above_all
 
 
-def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> Predicate:
+def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> Predicate:
     """Bind a predicate to a schema: leaves get field ids and typed literals.
+
+    `zone` is the time zone of timestamps without one.
 
     Raises `NoSuchColumn`, `InvalidFilter` if a literal cannot be compared with its column, and `UnsupportedFeature` for
     an SQL condition that only Spark evaluates.
@@ -74,16 +80,16 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
         case Constant(value):
             return Constant(bool(value))  # unknown keeps no row, like false: no `not` can be above, only in leaves
         case And() | Or():
-            parts = [bind(part, schema, case_sensitive=case_sensitive) for part in operands(predicate)]
+            parts = [bind(part, schema, case_sensitive=case_sensitive, zone=zone) for part in operands(predicate)]
             return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
         case Leaf():
             field = schema.field(predicate.column, case_sensitive=case_sensitive)
             _check_reachable(schema, field)
-            return _bind_leaf(predicate, field)
+            return _bind_leaf(predicate, field, zone)
         case ColumnComparison():
             return _bind_columns(predicate, schema, case_sensitive)
         case SqlCondition():
-            return _bind_condition(predicate, schema, case_sensitive)
+            return _bind_condition(predicate, schema, case_sensitive, zone)
     raise TypeError(f"not a predicate: {predicate!r}")
 
 
@@ -97,17 +103,24 @@ def _bind_columns(comparison: ColumnComparison, schema: Schema, case_sensitive: 
     return replace(comparison, ids=(one.id, other.id))
 
 
-def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool) -> Predicate:
+def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool, zone: tzinfo) -> Predicate:
     for reference in references(condition.text):
         reference.field_in(schema, case_sensitive=case_sensitive)  # raises, before what is not evaluated is refused
-    found = implied(condition.text, schema, case_sensitive=case_sensitive, now=condition.now)
-    tests = bind(found.predicate, schema, case_sensitive=case_sensitive)
+    found = implied(
+        condition.text, schema, time_zone=name_of_zone(zone), case_sensitive=case_sensitive, now=condition.now
+    )
+    tests = bind(found.predicate, schema, case_sensitive=case_sensitive, zone=zone)
     if found.exact:
         return tests
     clock = values_at(condition.now)
     expression = ScalarExpression.of(condition.text, schema, clock, case_sensitive=case_sensitive)
     if expression.type not in (t.BOOLEAN, t.UNKNOWN):
         raise InvalidFilter(f"the filter {condition.text!r} is of type {expression.type}, and not true or false")
+    if zone is not UTC and expression.depends_on_zone:
+        raise UnsupportedFeature(
+            f"the filter {condition.text!r} in the time zone {name_of_zone(zone)}",
+            "Outside of Spark, times are computed in UTC: use time-zone UTC, or filter the frame on Spark.",
+        )
     if not expression.columns:
         return Constant(
             expression.evaluate(pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"]))[0].as_py() is True
@@ -115,10 +128,10 @@ def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: boo
     return replace(condition, implied=tests, expression=expression)
 
 
-def binds(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> bool:
+def binds(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> bool:
     """Whether a predicate can be bound to a schema."""
     try:
-        bind(predicate, schema, case_sensitive=case_sensitive)
+        bind(predicate, schema, case_sensitive=case_sensitive, zone=zone)
     except LakescanError:
         return False
     return True
@@ -136,7 +149,7 @@ def _check_reachable(schema: Schema, field: t.Field) -> None:
         within = inside.type.fields
 
 
-def _bind_leaf(leaf: Leaf, field: t.Field) -> Predicate:
+def _bind_leaf(leaf: Leaf, field: t.Field, zone: tzinfo) -> Predicate:
     match leaf:
         case IsNull():
             return IsNull(leaf.column, field.id, leaf.negate)
@@ -149,15 +162,17 @@ def _bind_leaf(leaf: Leaf, field: t.Field) -> Predicate:
                 raise InvalidFilter(f"like needs a string column; {leaf.column!r} is {field.type}")
             return Like(leaf.column, field.id, joined(parts(leaf.pattern)), leaf.negate, leaf.ignore_case)
         case In():
-            return _bind_in(leaf, field)
+            return _bind_in(leaf, field, zone)
         case Comparison():
-            return _bind_comparison(leaf, field)
+            return _bind_comparison(leaf, field, zone)
     raise TypeError(f"not a column test: {leaf!r}")
 
 
-def _bind_comparison(leaf: Comparison, field: t.Field) -> Predicate:
+def _bind_comparison(leaf: Comparison, field: t.Field, zone: tzinfo) -> Predicate:
+    if (value := _double(leaf.value, field, leaf.column)) is not None:
+        return _compared_as_doubles(leaf, field, value)
     try:
-        return Comparison(leaf.column, field.id, leaf.op, _scalar(leaf.value, field, leaf.column))
+        return Comparison(leaf.column, field.id, leaf.op, _scalar(leaf.value, field, leaf.column, zone))
     except _Inexact as inexact:
         not_null = IsNull(leaf.column, field.id, negate=True)
         if leaf.op in ("=", "!="):
@@ -170,22 +185,132 @@ def _bind_comparison(leaf: Comparison, field: t.Field) -> Predicate:
         return Comparison(leaf.column, field.id, "<=" if less else ">", inexact.below)
 
 
-def _bind_in(leaf: In, field: t.Field) -> Predicate:
+def _bind_in(leaf: In, field: t.Field, zone: tzinfo) -> Predicate:
     if leaf.has_null and leaf.negate:
         return FALSE
     if not leaf.values:  # as in Spark 4, a test against an empty list is false and not null
         return TRUE if leaf.negate else FALSE
-    values = _plain_values(leaf.values, field)
+    values, ranges = _plain_values(leaf.values, field), []
     if values is None:
         values = []
-        for value in leaf.values:
-            try:
-                values.append(_scalar(value, field, leaf.column))
-            except _Inexact:
-                continue
-    if not values:
+        for value in _alike(leaf, field):
+            match _bind_comparison(Comparison(leaf.column, op="=", value=value), field, zone):
+                case Comparison(op="=", value=found):
+                    values.append(found)
+                case And() as found:
+                    ranges.append(found)
+    parts = [In(leaf.column, field.id, tuple(values))] if values else []
+    if not parts and not ranges:
         return IsNull(leaf.column, field.id, negate=True) if leaf.negate else FALSE
-    return In(leaf.column, field.id, tuple(values), leaf.negate)
+    found = disjunction([*parts, *ranges])
+    return negated(found) if leaf.negate else found
+
+
+def _alike(leaf: In, field: t.Field) -> Sequence[Any]:
+    """The values of a list, in which Spark gives all values one type; raises `InvalidFilter`.
+
+    The type is found from the left, beginning with the column's.
+    """
+    kinds = {type(value) for value in leaf.values}
+    if len(kinds) == 1:
+        return leaf.values
+    if float in kinds and (field.type in t.INTEGRAL or isinstance(field.type, t.Decimal)):
+        return [_floating(each, leaf) for each in leaf.values]
+    if str not in kinds:
+        return leaf.values
+    if field.type == t.DATE and any(issubclass(each, datetime) for each in kinds):
+        texts = t.Timestamp("us", zoned=True)  # the column is compared as timestamps
+        return [_typed_text(each, texts, leaf) if isinstance(each, str) else each for each in leaf.values]
+    is_decimal = isinstance(field.type, t.Decimal)
+    if (field.type in t.INTEGRAL and PyDecimal in kinds) or (is_decimal and not kinds.isdisjoint((PyDecimal, int))):
+        raise InvalidFilter(f"{leaf}: numbers and texts are not compared in one list: write all without quotes")
+    return leaf.values
+
+
+def _floating(value: Any, leaf: In) -> float:
+    try:
+        return floating_of_text(value) if isinstance(value, str) else float(value)
+    except ValueError as error:
+        raise InvalidFilter(f"{leaf}: {value!r} is {error}") from error
+
+
+def _typed_text(text: str, kind: t.Type, leaf: In) -> Any:
+    try:
+        return np.datetime64(int(value_of_text(text, kind)), "us")
+    except ValueError as error:
+        raise InvalidFilter(f"{leaf}: {text!r} is {error}") from error
+
+
+def _double(value: Any, field: t.Field, column: str) -> float | None:
+    """The value of a literal with which Spark compares a column of exact numbers as doubles; None for others."""
+    is_decimal = isinstance(field.type, t.Decimal)
+    if isinstance(value, str) and is_decimal:
+        try:
+            return floating_of_text(value)
+        except ValueError as error:
+            raise _refused(value, field, column, error) from error
+    if isinstance(value, float) and (is_decimal or field.type in t.INTEGRAL):
+        return float(value)
+    return None
+
+
+def _compared_as_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicate:
+    """Compare a column of exact numbers with a double, as doubles: bounds in the column's own type."""
+    scale = field.type.scale if isinstance(field.type, t.Decimal) else 0
+    low, high = _LONG
+    if isinstance(field.type, t.Decimal):
+        high = 10**field.type.precision - 1
+        low = -high
+
+    def at(number: int) -> float:
+        return float(number) if not scale else float(PyDecimal(number).scaleb(-scale, _WIDE))
+
+    def scalar(number: int) -> pa.Scalar:
+        if isinstance(field.type, t.Decimal):
+            return pa.scalar(PyDecimal(number).scaleb(-scale, _WIDE), field.type.arrow())
+        return pa.scalar(number, pa.int64())
+
+    def test(op: str, number: int) -> Predicate:
+        return Comparison(leaf.column, field.id, op, scalar(number))
+
+    is_nan = value != value
+    first = high + 1 if is_nan else _least(low, high, lambda number: at(number) >= value)
+    after = high + 1 if is_nan else _least(low, high, lambda number: at(number) > value)
+    not_null = IsNull(leaf.column, field.id, negate=True)
+
+    def less(end: int) -> Predicate:
+        return FALSE if end == low else not_null if end > high else test("<=", end - 1)
+
+    def greater(start: int) -> Predicate:
+        return FALSE if start > high else not_null if start == low else test(">=", start)
+
+    match leaf.op:
+        case "<":
+            return less(first)
+        case "<=":
+            return less(after)
+        case ">":
+            return greater(after)
+        case ">=":
+            return greater(first)
+    if first == after:
+        return FALSE if leaf.op == "=" else not_null
+    if after == first + 1:
+        return test(leaf.op, first)
+    equal = test(">=", first) & test("<=", after - 1)
+    return equal if leaf.op == "=" else negated(equal)
+
+
+def _least(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The least number from `low` to `high` for which a condition holds that holds for all greater ones, too.
+
+    One more than `high` if there is none.
+    """
+    high += 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
 
 
 def _plain_values(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | None:
@@ -204,7 +329,11 @@ def _plain_values(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | No
 def value_of(value: Any, kind: t.Type) -> Any:
     """Convert a literal to a value of a type; raises `ValueError` if it is invalid or would be rounded."""
     try:
-        exact = _coerce(value, kind).as_py()
+        if isinstance(value, str) and isinstance(kind, t.Decimal):
+            value = PyDecimal(value.strip())
+        if isinstance(value, str) and kind == t.UUID:
+            value = uuid.UUID(value)
+        exact = _coerce(value, kind, UTC).as_py()
         pa.scalar(exact, kind.arrow())  # raises if out of range
         return exact
     except (_Inexact, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
@@ -215,17 +344,19 @@ def _reason(error: Exception) -> str:
     return "not a number" if isinstance(error, InvalidOperation) else str(error) or "not a value of this type"
 
 
-def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
+def _scalar(value: Any, field: t.Field, column: str, zone: tzinfo) -> pa.Scalar:
     if isinstance(value, pa.Scalar) and not (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
         value = plain_value(value)
     if field.pad and isinstance(value, str):
         value = _padded(value, field.pad)
     try:
-        return _coerce(value, field.type)
+        return _coerce(value, field.type, zone)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
-        raise InvalidFilter(
-            f"column {column!r} is {field.type} and cannot be compared with {value!r}: {_reason(error)}"
-        ) from error
+        raise _refused(value, field, column, error) from error
+
+
+def _refused(value: Any, field: t.Field, column: str, error: Exception) -> InvalidFilter:
+    return InvalidFilter(f"column {column!r} is {field.type} and cannot be compared with {value!r}: {_reason(error)}")
 
 
 def _padded(text: str, size: int) -> str:
@@ -237,7 +368,9 @@ def _padded(text: str, size: int) -> str:
     raise _Inexact(scalar) if rest.lstrip(" ")[0] > " " else _Inexact(None, above=scalar)
 
 
-def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
+def _coerce(value: Any, kind: t.Type, zone: tzinfo) -> pa.Scalar:
+    if isinstance(value, str):
+        return _of_text(value, kind, zone)
     if kind in t.INTEGRAL:
         return _integral(value)
     if kind in t.FLOATING:
@@ -246,17 +379,17 @@ def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
         case t.BOOLEAN:
             return pa.scalar(_boolean(value))
         case t.STRING:
-            if not isinstance(value, str):
-                raise TypeError("quote it to compare it as text")
-            return pa.scalar(value, pa.string())
+            raise TypeError("quote it to compare it as text")
         case t.Decimal():
             return _decimal(value, kind)
         case t.DATE:
-            return _date(value)
+            return _date(value, zone)
         case t.TIME:
-            return pa.scalar(value if isinstance(value, time) else time.fromisoformat(value), pa.time64("us"))
+            if not isinstance(value, time):
+                raise TypeError("not a time of day: write it as '12:30:00'")
+            return pa.scalar(value, pa.time64("us"))
         case t.Timestamp():
-            return _timestamp(value, kind)
+            return _timestamp(value, kind, zone)
         case t.UUID:
             return pa.scalar(_uuid(value).bytes, pa.binary(16))
         case t.Fixed():
@@ -266,11 +399,41 @@ def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
     raise TypeError("columns of this type support only `is null` and `is not null`")
 
 
+def _of_text(text: str, kind: t.Type, zone: tzinfo) -> pa.Scalar:
+    value = value_of_text(text, kind, zone)
+    match kind:
+        case t.DATE:
+            return pa.scalar(value, pa.int32()).cast(pa.date32())
+        case t.TIME:
+            return pa.scalar(value, pa.int64()).cast(pa.time64("us"))
+        case t.Timestamp():
+            return _in_range(int(value), kind)
+        case t.UUID:
+            return _uuid_like(text)
+        case t.Fixed() | t.BINARY:
+            return pa.scalar(text.encode(), pa.binary())
+    if kind in t.INTEGRAL:
+        return pa.scalar(value, pa.int64())
+    return pa.scalar(value, pa.float64() if kind in t.FLOATING else None)
+
+
+def _uuid_like(text: str) -> pa.Scalar:
+    """The UUID that is written so. Others are ordered by their text, as in Spark; raises `_Inexact`."""
+
+    def scalar(number: int) -> pa.Scalar:
+        return pa.scalar(number.to_bytes(16), pa.binary(16))
+
+    least = _least(0, 2**128 - 1, lambda number: str(uuid.UUID(int=number)) >= text)
+    if least == 2**128:
+        raise _Inexact(None, above_all=True)
+    if str(uuid.UUID(int=least)) == text:
+        return scalar(least)
+    raise _Inexact(scalar(least - 1) if least else None)
+
+
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
     raise TypeError("not true or false")
 
 
@@ -310,8 +473,8 @@ def _decimal(value: Any, kind: t.Decimal) -> pa.Scalar:
     return scalar
 
 
-def _date(value: Any) -> pa.Scalar:
-    day, rest = divmod(instant_of(value).wall, NANOSECONDS_A_DAY)
+def _date(value: Any, zone: tzinfo) -> pa.Scalar:
+    day, rest = _day_of(instant_of(value), zone)
     if not _DATES[0] <= day <= _DATES[1]:
         raise _Inexact(None, above_all=day > 0)
     scalar = pa.scalar(day, pa.int32()).cast(pa.date32())
@@ -320,28 +483,54 @@ def _date(value: Any) -> pa.Scalar:
     return scalar
 
 
-def _timestamp(value: Any, kind: t.Timestamp) -> pa.Scalar:
+def _day_of(instant: Instant, zone: tzinfo) -> tuple[int, bool]:
+    """The last day that begins at or before a time, and whether it begins before."""
+    if instant.offset is None:
+        day, rest = divmod(instant.wall, NANOSECONDS_A_DAY)
+        return day, rest > 0
+    day = (instant.utc + 1000 * offset_of_wall(instant.utc // 1000, zone)) // NANOSECONDS_A_DAY + 1
+    while (start := _start_of(day, zone)) > instant.utc:
+        day -= 1
+    return day, start < instant.utc
+
+
+def _start_of(day: int, zone: tzinfo) -> int:
+    """The nanoseconds since 1970 in UTC at which a day begins in a zone."""
+    wall = day * NANOSECONDS_A_DAY
+    return wall - 1000 * offset_of_wall(wall // 1000, zone)
+
+
+def _timestamp(value: Any, kind: t.Timestamp, zone: tzinfo) -> pa.Scalar:
     instant = instant_of(value)
     if instant.offset is not None and not kind.zoned:
         raise TypeError("the value has a time zone offset, but the column has no time zone")
-    whole, rest = divmod(instant.utc, NANOSECONDS_A_DAY // kind.per_day)
-    if not _LONG[0] <= whole <= _LONG[1]:
-        raise _Inexact(None, above_all=whole > 0)
-    scalar = pa.scalar(whole, pa.int64()).cast(kind.arrow())
+    nanoseconds = instant.utc
+    if kind.zoned and instant.offset is None:
+        nanoseconds -= 1000 * offset_of_wall(nanoseconds // 1000, zone)
+    if isinstance(value, Instant) and kind.unit == "us":
+        nanoseconds -= nanoseconds % 1000  # a literal of SQL has microseconds, further digits are cut off
+    whole, rest = divmod(nanoseconds, NANOSECONDS_A_DAY // kind.per_day)
+    scalar = _in_range(whole, kind)
     if rest:
         raise _Inexact(scalar)
     return scalar
 
 
+def _in_range(whole: int, kind: t.Timestamp) -> pa.Scalar:
+    if not _LONG[0] <= whole <= _LONG[1]:
+        raise _Inexact(None, above_all=whole > 0)
+    return pa.scalar(whole, pa.int64()).cast(kind.arrow())
+
+
 def _uuid(value: Any) -> uuid.UUID:
     if isinstance(value, bytes):
         return uuid.UUID(bytes=value)
-    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
+    if isinstance(value, uuid.UUID):
+        return value
+    raise TypeError("not a UUID: write it as text")
 
 
 def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     raise TypeError("not binary: write it as X'00ff'")

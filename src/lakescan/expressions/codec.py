@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.errors import InvalidFilter
-from lakescan.expressions.instants import plain_value
+from lakescan.expressions.instants import Instant, plain_value
 from lakescan.expressions.predicate import (
     And,
     ColumnComparison,
@@ -38,23 +39,41 @@ from lakescan.expressions.predicate import (
     starts_with,
 )
 from lakescan.expressions.sql_condition import sql_condition
+from lakescan.expressions.text_literals import offset_of_wall, wall_of_text
 
 
-def _time(text: str) -> datetime | str:
-    """Parse a timestamp; one with nanoseconds (from pandas) stays text."""
-    return text if len(text.partition(".")[2].partition("+")[0]) > 6 else datetime.fromisoformat(text)
+def _time(text: str) -> datetime | pa.Scalar:
+    """Parse a timestamp; one with nanoseconds (from pandas) becomes an Arrow scalar."""
+    if len(re.split("[-+]", text.partition(".")[2])[0]) <= 6:
+        return datetime.fromisoformat(text)
+    wall = wall_of_text(text)
+    if wall.zone is None:
+        return pa.scalar(wall.nanoseconds, pa.timestamp("ns"))
+    utc = wall.nanoseconds - 1000 * offset_of_wall(wall.nanoseconds // 1000, wall.zone)
+    return pa.scalar(utc, pa.timestamp("ns", tz="UTC"))
+
+
+def _instant(text: str) -> Instant:
+    wall, _, offset = text.partition(" ")
+    return Instant(int(wall), int(offset) if offset else None)
+
+
+def _instant_text(value: Instant) -> str:
+    return f"{value.wall} {'' if value.offset is None else value.offset}"
 
 
 def _far(text: str) -> pa.Scalar:
     """Parse a count of units since 1970 into an Arrow scalar: numpy cannot hold the smallest 64-bit count (NaT)."""
-    count, unit = text.split(" ")
-    kind = pa.date32() if unit == "D" else pa.timestamp(unit)
+    count, unit, *zone = text.split(" ")
+    kind = pa.date32() if unit == "D" else pa.timestamp(unit, *zone)
     return pa.scalar(int(count), pa.int32() if unit == "D" else pa.int64()).cast(kind)
 
 
 def _far_text(value: np.datetime64 | pa.Scalar) -> str:
     if isinstance(value, pa.Scalar):
-        return f"{value.value} {value.type.unit}"
+        if pa.types.is_date(value.type):
+            return f"{value.cast(pa.date32()).value} D"
+        return f"{value.value} {value.type.unit}{' UTC' if value.type.tz is not None else ''}"
     unit = np.datetime_data(value.dtype)[0]
     unit = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}.get(unit, unit)
     return f"{value.astype(f'datetime64[{unit}]').astype(np.int64)} {unit}"
@@ -75,6 +94,7 @@ _TAGGED: dict[str, tuple[type | tuple[type, ...], Callable[[Any], str], Callable
     "time": (time, time.isoformat, time.fromisoformat),
     "binary": (bytes, bytes.hex, bytes.fromhex),
     "uuid": (uuid.UUID, str, uuid.UUID),
+    "instant": (Instant, _instant_text, _instant),
     "datetime64": ((np.datetime64, pa.Scalar), _far_text, _far),
 }
 
@@ -155,8 +175,8 @@ class PredicateEncoder:
 
 
 def _encode_value(value: Any) -> Any:
-    if isinstance(value, pa.Scalar):
-        value = plain_value(value)
+    if isinstance(value, pa.Scalar) and not isinstance(plain := plain_value(value), np.datetime64):
+        value = plain
     if isinstance(value, float) and not math.isfinite(value):
         return {"type": "literal", "data-type": "double", "value": str(value)}
     for tag, (kind, encode, _) in _TAGGED.items():

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from lakescan.expressions.instants import instant_of, is_far
+from lakescan.common import types as t
+from lakescan.expressions.instants import Instant
+from lakescan.expressions.text_literals import offset_of_wall, value_of_text, wall_of_text
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME")
+_WALLS = ("TIMESTAMPNTZ", "DATETIME")
+_MOVING = ("now", "today", "tomorrow", "yesterday")
+# A day from the ends of Python's range, so that an offset from UTC fits.
+_FIRST, _LAST = datetime(1, 1, 2) - datetime(1970, 1, 1), datetime(9999, 12, 31) - datetime(1970, 1, 1)
 _WHOLE = re.compile(r" *[+-]?[0-9]+ *")
 _DOUBLE = re.compile(r" *([+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)|nan) *", re.IGNORECASE)
 
@@ -30,9 +36,11 @@ def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> 
     if value is None:
         return None
     if target == "DATE" and isinstance(value, str | date):
-        return _date(str(value).strip())
+        return _date(str(value))
     if target in _TIMES and isinstance(value, str | date):
-        return _time(str(value).strip())
+        return _timestamp(str(value), has_zone=target not in _WALLS)
+    if target == "TIME" and isinstance(value, str) and not parameters:
+        return (datetime.min + timedelta(microseconds=int(value_of_text(value, t.TIME)))).time()
     if target in ("FLOAT", "DOUBLE") and not isinstance(value, bool | bytes | date):
         return _floating(value, target)
     if target in _BITS and not parameters:
@@ -46,15 +54,30 @@ def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> 
     raise UnknownCast(f"a cast of {value!r} to it is not known")
 
 
-def _date(text: str) -> date | str:
-    instant_of(text)
-    return re.split("[T ]", text)[0] if is_far(text) else date.fromisoformat(text[:10])
+def _date(text: str) -> date | np.datetime64:
+    """Parse a date; one that Python's type cannot hold is numpy's."""
+    if text.strip(" ").lower().startswith(_MOVING):
+        raise UnknownCast("it is another day in each time zone")
+    days = int(value_of_text(text, t.DATE))
+    ordinal = days + date(1970, 1, 1).toordinal()
+    return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else np.datetime64(days, "D")
 
 
-def _time(text: str) -> datetime | str:
-    """Parse a timestamp; it stays text if Python's type cannot hold it."""
-    instant_of(text)
-    return text if is_far(text) or len(text.partition(".")[2]) > 6 else datetime.fromisoformat(text)
+def _timestamp(text: str, *, has_zone: bool) -> datetime | Instant:
+    """Parse a timestamp; one that Python's type cannot hold is an `Instant`."""
+    if text.strip(" ").lower().startswith((*_MOVING, "epoch")):
+        raise UnknownCast("it is another time in each time zone")
+    wall = wall_of_text(text)
+    zone = wall.zone if has_zone else None
+    finer = wall.nanoseconds % 1000
+    micros = timedelta(microseconds=wall.nanoseconds // 1000)
+    offset = None
+    if zone is not None:
+        offset = 1000 * offset_of_wall(wall.nanoseconds // 1000, zone)
+    if finer or not _FIRST <= micros <= _LAST:
+        return Instant(wall.nanoseconds, offset)
+    time = datetime(1970, 1, 1) + micros
+    return time if offset is None else (time - timedelta(microseconds=offset // 1000)).replace(tzinfo=UTC)
 
 
 def _floating(value: Any, target: str) -> float:

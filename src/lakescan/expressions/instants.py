@@ -20,7 +20,6 @@ _NO_TIME = np.iinfo(np.int64).min
 # Spark and ISO 8601 write years of other than four digits with a sign, which is optional here before five or six
 # digits. Python's parser does not accept such years.
 _FAR_YEAR = re.compile(r"([+-]\d{4,6}|\d{5,6})(-\d{2}-\d{2})")
-_FINER = re.compile(r"(\.\d{6})(\d{1,3})\d*")
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,10 @@ class Instant:
     wall: int
     offset: int | None = None
 
+    def __str__(self) -> str:
+        shown = f"{np.datetime64(self.wall // _MICROSECOND, 'us')}{self.wall % _MICROSECOND:03}"
+        return shown if self.offset is None else f"{shown} (UTC{self.offset / (3600 * 10**9):+g}h)"
+
     @property
     def utc(self) -> int:
         """Nanoseconds since 1970 in UTC; without an offset, the wall-clock time is in UTC."""
@@ -37,12 +40,12 @@ class Instant:
 
 
 def instant_of(value: Any) -> Instant:
-    """Convert a literal: text, `datetime`, `date`, an Arrow scalar, or a pandas or numpy timestamp.
+    """Convert a literal: `datetime`, `date`, an Arrow scalar, or a pandas or numpy timestamp.
 
-    Raises `TypeError` for other values, and `ValueError` for text that is not a date or timestamp.
+    Raises `TypeError` for other values.
     """
-    if isinstance(value, str):
-        return _of_text(value.strip())
+    if isinstance(value, Instant):
+        return value
     if isinstance(value, pa.Scalar) and value.is_valid and (unit := _unit_of(value.type)) in _UNITS:
         is_utc = pa.types.is_timestamp(value.type) and value.type.tz is not None
         return Instant(value.value * _UNITS[unit], 0 if is_utc else None)
@@ -70,19 +73,6 @@ def _unit_of(kind: pa.DataType) -> str:
 def is_far(text: str) -> bool:
     """Whether a text begins with a date that Python cannot parse: a year with a sign or more than four digits."""
     return _FAR_YEAR.match(text) is not None
-
-
-def _of_text(text: str) -> Instant:
-    far, days = _FAR_YEAR.match(text), 0
-    if far is not None:
-        days = int(np.datetime64(far[1].lstrip("+") + far[2], "D").astype(np.int64))
-        text = "1970-01-01" + text[far.end() :]
-    finer = _FINER.search(text)
-    if finer is not None:
-        text = text[: finer.end(1)] + text[finer.end() :]
-    instant = instant_of(datetime.fromisoformat(text.replace(" UTC", "+00:00")))
-    more = days * NANOSECONDS_A_DAY + (int(finer[2].ljust(3, "0")) if finer is not None else 0)
-    return Instant(instant.wall + more, instant.offset)
 
 
 def _of_numpy(value: np.datetime64) -> int:

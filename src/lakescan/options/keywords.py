@@ -90,7 +90,8 @@ class ReadKeywords(TypedDict, total=False):
     limit: int | str
     """The maximum number of rows. Not for streams. Takes a whole number, 0 or more."""
     case_sensitive: bool | str
-    """Whether the case of column names matters. Takes true or false. By default: true."""
+    """Whether the case of column names matters. If not, a name of another case is taken where it names one column.
+    Takes true or false. By default: false."""
     nanos_as_long: bool | str
     """Read timestamps in nanoseconds as BIGINT, on Spark. Takes true or false. By default: false."""
     nanosAsLong: bool | str

@@ -228,7 +228,11 @@ class ReadOptions(OptionSet):
     )
     limit: int | None = option("limit", whole, "The maximum number of rows. Not for streams.", ROWS)
     case_sensitive: bool = option(
-        "case-sensitive", boolean, "Whether the case of column names matters.", ROWS, default=True
+        "case-sensitive",
+        boolean,
+        "Whether the case of column names matters. If not, a name of another case is taken where it names one column.",
+        ROWS,
+        default=False,
     )
     nanos_as_long: bool = option(
         "nanosAsLong", boolean, "Read timestamps in nanoseconds as BIGINT, on Spark.", ROWS, default=False

@@ -19,7 +19,7 @@ from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import NO_SPARK, native_frame, why_session
 from lakescan.spark.planned_groups import read_planned
-from lakescan.spark.session import parallelism, register
+from lakescan.spark.session import parallelism, register, session_zone
 from lakescan.spark.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
@@ -39,6 +39,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     Spark, which may read another state in each query of a frame. Spark evaluates SQL conditions of the filter on the
     frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
     """
+    scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
         return spark_filter.filtered(frame_of(spark, spark_filter.rows))
@@ -58,6 +59,7 @@ def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
     """The rows of a scan, which is planned now in any case, and its plan; see `frame_of` and `frame_of_plan`."""
+    scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
         frame, plan = planned_frame(spark, spark_filter.rows, numbers_files=numbers_files)
@@ -75,6 +77,7 @@ def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, number
 
     With `numbers_files`, the column `_file` is the number of the file in the plan, which is smaller than its path.
     """
+    scan = replace(scan, zone=session_zone(spark))
     paths = plan.table.files["path"].combine_chunks() if numbers_files else None
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
@@ -96,7 +99,7 @@ def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, number
 def explained(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
     if (spark := SparkSession.getActiveSession()) is not None:
-        scan = as_session_reads(scan, staging(spark))
+        scan = replace(as_session_reads(scan, staging(spark)), zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]

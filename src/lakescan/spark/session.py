@@ -6,10 +6,12 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import given
-from lakescan.errors import missing_dependency
+from lakescan.errors import InvalidOption, missing_dependency
+from lakescan.expressions.text_literals import zone_of_name
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -26,8 +28,9 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
 
     Filters of a query are not pushed into these formats, whatever the session's setting, because Spark 4.1 to 4.3 then
     return wrong rows (see `lakescan.spark.pushdown`). Narrow a read with the options `columns` and `where` instead.
-    Timestamp options without an offset (`timestampAsOf`, ...) are in the session's time zone at the time of this call,
-    and `spark.wap.branch` is read as it is then: call it again after changing either, or configuring catalogs.
+    Times without a time zone, in options (`timestampAsOf`, `where`, ...), are in the session's time zone at the time of
+    this call, and `spark.wap.branch` is read as it is then: call it again after changing either, or configuring
+    catalogs.
 
     Args:
         spark: A session, classic or Connect.
@@ -64,6 +67,15 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
             catalogs=given(),
         )
         spark.dataSource.register(source)
+
+
+def session_zone(spark: SparkSession) -> tzinfo:
+    """Return the session's time zone, in which Spark reads timestamps without one; raises `InvalidOption`."""
+    name = conf(spark, "spark.sql.session.timeZone") or "UTC"
+    try:
+        return zone_of_name(name)
+    except ValueError:
+        raise InvalidOption(f"the session's time zone {name!r} is not known here: use a name such as UTC") from None
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import tzinfo
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -26,7 +28,10 @@ from pyspark.sql.types import StructType
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.catalogs.registry import give_all, is_known, known
+from lakescan.common import types as t
 from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
+from lakescan.expressions.predicate import fields_read, has_sql
+from lakescan.expressions.text_literals import name_of_zone, zone_of_name
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
@@ -151,7 +156,7 @@ class TableSource(DataSource):
         check_known(path)
         if self.format_name != "lakescan":
             options = options.merged({"format": self.format_name})
-        return open_table(path, options).scan().spec, name
+        return replace(open_table(path, options).scan().spec, zone=zone_of_name(self.time_zone)), name
 
 
 def source_class(
@@ -190,6 +195,7 @@ class TableReader(DataSourceReader):
         self._schema, self._parallelism, self._staged = schema, parallelism, staged
         self._planned: list[InputPartition] | None = None
         self._carried: tuple[str, bytes] | None = None
+        self._zone = scan.zone if _depends_on_zone(scan) else None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._scan is not None and self._planned is None:
@@ -213,7 +219,26 @@ class TableReader(DataSourceReader):
         """The rows of a task group, as batches in Spark's Arrow schema."""
         if self._staged is not None:
             self._staged.check(staging_in_task())
+        if self._zone is not None:
+            _check_zone(self._zone)
         return read_partition(partition, self._schema, self._carried)
+
+
+def _depends_on_zone(scan: ScanSpec) -> bool:
+    """Whether the filter may keep other rows in another time zone."""
+    kinds = (scan.selectable.by_id[each].type for each in fields_read(scan.filter))
+    return has_sql(scan.condition) or any(isinstance(each, t.Timestamp) and each.zoned for each in kinds)
+
+
+def _check_zone(zone: tzinfo) -> None:
+    """Raise `InvalidOption` if the session has another time zone than when the data source was registered."""
+    context = TaskContext.get()
+    name = None if context is None else context.getLocalProperty("spark.sql.session.timeZone")
+    if name is not None and zone_of_name(name) != zone:
+        raise InvalidOption(
+            f"the session's time zone is {name} and was {name_of_zone(zone)} when lakescan.spark.register(spark) was "
+            "called, and the filter of this read depends on it: call lakescan.spark.register(spark) again"
+        )
 
 
 class FilteringReader(TableReader):

@@ -61,7 +61,8 @@ class SparkFilter:
         """
         kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
         parts = [each for part in self._conjuncts for each in conjuncts(understood(part, self._implied))]
-        kept += [each for each in parts if binds(each, self._schema, case_sensitive=self._case_sensitive)]
+        how = {"case_sensitive": self._case_sensitive}
+        kept += [each for each in parts if binds(each, self._schema, zone=self.scan.zone, **how)]
         outputs = [with_alias(each.reference, f"{_OUTPUT}{n}") for n, each in enumerate(self.scan.selection.columns)]
         inputs = [with_alias(reference, name) for name, reference in self._inputs.values()]
         return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
@@ -148,7 +149,7 @@ class SparkFilter:
 
     def _bound(self, part: Predicate) -> Predicate:
         """A test of one column, bound; raises `UnsupportedFeature` for a type whose values are others in Spark."""
-        bound = bind(part, self._schema, case_sensitive=self._case_sensitive)
+        bound = bind(part, self._schema, case_sensitive=self._case_sensitive, zone=self.scan.zone)
         for leaf in leaves(bound):
             kind = self._schema.by_id[leaf.bound_id].type
             is_time = isinstance(kind, t.Timestamp) and kind.unit == "us"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, timedelta, timezone, tzinfo
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
@@ -38,7 +36,7 @@ from lakescan.spark.names import current_namespace, has_catalog, is_of_session, 
 from lakescan.spark.own_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
 from lakescan.spark.own_text import FRAME_LENGTH, in_own_text
 from lakescan.spark.refused import catalog_in, check_frames, refuse
-from lakescan.spark.session import conf, register
+from lakescan.spark.session import conf, register, session_zone
 from lakescan.spark.source_tables import source_table
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
@@ -53,7 +51,6 @@ _OTHER_SYNTAX = (
     "spark.sql.parser.escapedStringLiterals",
     "spark.sql.legacy.consecutiveStringLiterals.enabled",
 )
-_OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -> DataFrame | Table | None:
@@ -242,7 +239,7 @@ def session_settings(spark: SparkSession) -> Settings:
     """What the meaning of a statement depends on in a session."""
     name = conf(spark, "spark.sql.session.timeZone") or "UTC"
     return Settings(
-        _zone(name),
+        session_zone(spark),
         name,
         is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
         case_sensitive=_is_set(spark, "spark.sql.caseSensitive", "false"),
@@ -254,17 +251,6 @@ def session_settings(spark: SparkSession) -> Settings:
 
 def _is_set(spark: SparkSession, name: str, default: str) -> bool:
     return (conf(spark, name) or default).lower() == "true"
-
-
-def _zone(name: str) -> tzinfo:
-    """The session's time zone, by which Spark reads timestamps without an offset."""
-    if offset := _OFFSET.fullmatch(name):
-        moved = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
-        return timezone(moved if offset[1] == "+" else -moved)
-    try:
-        return UTC if name in ("UTC", "Z") else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise InvalidOption(f"the session's time zone {name!r} is not known here: use a name such as UTC") from None
 
 
 def _frame(

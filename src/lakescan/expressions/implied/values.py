@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -22,12 +22,12 @@ from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.arithmetic import negative
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.translate import Translator
-from lakescan.expressions.scalar.typed import TIME_FORM, Typed, literal, number, unsupported
+from lakescan.expressions.scalar.typed import Typed, literal, number, unsupported
+from lakescan.expressions.text_literals import is_special, value_of_text, wall_of_text
 
 INSTANT, WALL = t.Timestamp("us", zoned=True), t.Timestamp("us", zoned=False)
 _TIMES: tuple[t.Type, ...] = (t.DATE, INSTANT, WALL)
-_DATE, _OFFSET = r"(?!0000)([0-9]{4}-[0-9]{2}-[0-9]{2})", r"(?P<offset>Z|[+-][0-9]{2}:[0-9]{2})"
-_TIME = re.compile(rf"{_DATE}((?P<time>{TIME_FORM}){_OFFSET}?)?", re.ASCII)
+_FIRST, _END = micros_of(datetime(2, 1, 1)), micros_of(datetime(9999, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def as_time(each: Value, kind: t.Type, zone: Zone | None) -> Value | None:
     if each.value is None or each.type == kind:
         return replace(each, type=kind)
     if each.type == t.STRING:
-        return _of_text(each.value.strip(" "), kind, zone)
+        return _of_text(each.value, kind, zone)
     if each.type not in _TIMES:
         return None
     wall = each.value
@@ -188,16 +188,23 @@ def _instant(wall: int, zone: Zone, rising: bool) -> Value:
 
 
 def _of_text(text: str, kind: t.Type, zone: Zone | None) -> Value | None:
-    if (parts := _TIME.fullmatch(text)) is None:
+    try:
+        if kind == t.DATE:
+            return None if is_special(text) else _in_known_years(Value(int(value_of_text(text, kind)) * DAY, kind))
+        wall = wall_of_text(text)
+    except ValueError:
         return None
-    day, time, offset = parts[1], parts["time"], parts["offset"]
-    wall = micros_of(datetime.fromisoformat(f"{day}{time or ''}"))
-    if offset is None or kind == t.DATE:
-        return _at_wall(wall, kind, zone)
-    if kind == WALL:
+    micros = wall.nanoseconds // 1000
+    if _in_known_years(Value(micros, kind)) is None:
         return None
-    known = Zone.of(offset)
-    return None if known is None else Value(known.instant(wall)[0], INSTANT)
+    if wall.zone is None or kind == WALL:
+        return _at_wall(micros, kind, zone)
+    return _instant(micros, Zone(wall.zone, isinstance(wall.zone, timezone)), rising=False)
+
+
+def _in_known_years(each: Value) -> Value | None:
+    """The value, if it is in the years 2 to 9998: in any time zone it is between the years 1 and 9999."""
+    return each if _FIRST <= each.value < _END else None
 
 
 _MONTHS = {"month": 1, "year": 12}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,7 +11,7 @@ from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import Comparison, In, Predicate, fields_read, leaves
+from lakescan.expressions.predicate import Predicate, fields_read
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.typed import unsupported
 from lakescan.expressions.sql import parse_column_tests
@@ -37,9 +36,7 @@ class Condition:
         except InvalidFilter:
             pass
         else:
-            if not _has_doubles(predicate, schema):
-                _check_texts(predicate, schema)
-                return condition
+            return condition
         expression = ScalarExpression.of(text, schema)
         if expression.type != t.BOOLEAN:
             raise unsupported(f"a condition of type {expression.type}")
@@ -68,28 +65,3 @@ class Condition:
         if isinstance(self._test, ScalarExpression):
             return self._test.evaluate(rows).fill_null(False)
         return keep(self._test, columns_of(rows, self.schema), rows.num_rows)
-
-
-def _has_doubles(predicate: Predicate, schema: Schema) -> bool:
-    """Whether doubles are compared with exact numbers. Spark makes doubles of all of them; filters compare exactly."""
-    for leaf in leaves(predicate):
-        kinds = {type(value) for value in _values(leaf)}
-        kind = schema.field(leaf.column, case_sensitive=False).type
-        if float in kinds and (len(kinds) > 1 or kind in t.INTEGRAL or isinstance(kind, t.Decimal)):
-            return True
-    return False
-
-
-def _values(leaf: Predicate) -> tuple[Any, ...]:
-    """The constants with which a test compares its column."""
-    return (leaf.value,) if isinstance(leaf, Comparison) else leaf.values if isinstance(leaf, In) else ()
-
-
-def _check_texts(predicate: Predicate, schema: Schema) -> None:
-    """Refuse texts that filters read otherwise than Spark casts them: numbers, and times compared with a date."""
-    for leaf in leaves(predicate):
-        kind = schema.field(leaf.column, case_sensitive=False).type
-        for value in _values(leaf):
-            is_time = kind == t.DATE and len(str(value)) > len("2024-02-29")
-            if isinstance(value, str) and (is_time or kind not in (t.STRING, t.BINARY, t.DATE, *_TIMES)):
-                raise unsupported(f"the text {value!r} compared with a column of type {kind}")

@@ -23,6 +23,19 @@ from lakescan.expressions.scalar.udf import Udf, remember, udfs_in
 
 _IN_PYTHON = re.compile(r"^.*Python exception occurred while executing the UDF: \w+: ")
 
+_OF_TIME = (
+    *("current_date", "curdate", "current_timestamp", "now", "localtimestamp", "timestamp", "to_timestamp"),
+    *("to_timestamp_ltz", "to_timestamp_ntz", "make_timestamp", "make_timestamp_ltz", "date_trunc", "date_format"),
+    *("hour", "minute", "second", "from_unixtime", "unix_timestamp", "to_unix_timestamp", "timestamp_seconds"),
+    *("timestamp_millis", "timestamp_micros", "unix_micros", "unix_millis", "unix_seconds", "timestampadd"),
+    *("timestampdiff", "dateadd", "datediff", "date_part", "extract"),
+)
+
+
+def _has_instants(kind: t.Type) -> bool:
+    zoned = isinstance(kind, t.Timestamp) and kind.zoned
+    return zoned or any(_has_instants(each.type) for each in t.children(kind))
+
 
 @dataclass(frozen=True)
 class ScalarExpression:
@@ -39,6 +52,19 @@ class ScalarExpression:
     columns: tuple[int, ...]
     _sql: str = field(repr=False)
     _udfs: tuple[Udf, ...] = field(default=(), repr=False)
+
+    @property
+    def depends_on_zone(self) -> bool:
+        """Whether its values may be others in another time zone than UTC."""
+        if any(_has_instants(self.schema.by_id[each].type) for each in self.columns):
+            return True
+        from sqlglot import exp
+
+        tree = parse_expression(self.text)
+        called = {str(each.this).lower() for each in tree.find_all(exp.Anonymous)}
+        called |= {each.name.lower() for each in tree.find_all(exp.Column)}
+        casts = {each.to.this.name for each in tree.find_all(exp.Cast)}
+        return not called.isdisjoint(_OF_TIME) or any("TIMESTAMP" in each for each in casts)
 
     @staticmethod
     def of(
