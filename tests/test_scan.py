@@ -160,9 +160,11 @@ def test_an_unknown_column_is_refused_with_the_nearest(orders: lakescan.Table) -
         orders.scan().select("quantty").to_arrow()
 
 
-def test_names_match_without_case_where_asked(orders: lakescan.Table) -> None:
-    scan = orders.scan().options(case_sensitive=False)
-    assert scan.select("ORDER_ID").where("Price > 100").to_arrow().column_names == ["order_id"]
+def test_names_match_without_case_unless_asked_otherwise(orders: lakescan.Table) -> None:
+    scan = orders.scan().select("ORDER_ID").where("Price > 100")
+    assert scan.to_arrow().column_names == ["ORDER_ID"]
+    with pytest.raises(lakescan.NoSuchColumn, match="Did you mean 'order_id'"):
+        scan.options(case_sensitive=True).to_arrow()
 
 
 def test_rows_come_in_every_form(orders: lakescan.Table) -> None:

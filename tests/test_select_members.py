@@ -133,12 +133,16 @@ def test_names_that_no_struct_has_are_refused_with_the_nearest(tables: dict[str,
 
 
 @FORMATS
-def test_case_is_ignored_if_the_option_says_so(tables: dict[str, str], name: str) -> None:
+def test_case_is_ignored_unless_the_option_says_otherwise_and_the_result_has_the_name_as_asked(
+    tables: dict[str, str], name: str
+) -> None:
     scan = lakescan.table(tables[name]).scan()
-    with pytest.raises(lakescan.NoSuchColumn):
-        scan.select("Address.CITY").to_arrow()
-    loose = scan.options(case_sensitive=False).select("Address.CITY", "ADDRESS.geo.Lon as x")
-    assert loose.schema.names == ["city", "x"]
+    loose = scan.select("Address.CITY", "ADDRESS.geo.Lon as x", "ID").where("iD = 1 and ADDRESS.city is not null")
+    assert loose.schema.names == ["CITY", "x", "ID"]
+    assert loose.to_arrow().column_names == loose.to_polars().columns == ["CITY", "x", "ID"]
+    for strict in (scan.options(case_sensitive=True).select("Address.CITY"), scan.options(case_sensitive=True)):
+        with pytest.raises(lakescan.NoSuchColumn):
+            strict.where("ID = 1").to_arrow()
 
 
 @FORMATS

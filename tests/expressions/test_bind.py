@@ -203,10 +203,17 @@ def test_an_unknown_column_is_refused_with_the_nearest() -> None:
         bound("nam = 'x'")
 
 
-def test_names_match_without_case_only_where_asked() -> None:
+def test_names_of_another_case_are_found_unless_case_matters() -> None:
+    assert bound("name2 is null") == IsNull("name2", 11)
     with pytest.raises(NoSuchColumn):
-        bound("name2 = 'x'")
-    assert bound("name2 is null", case_sensitive=False) == IsNull("name2", 11)
+        bound("name2 = 'x'", case_sensitive=True)
+
+
+def test_a_name_as_it_is_wins_over_one_of_another_case_and_two_of_another_case_are_ambiguous() -> None:
+    schema = Schema((t.Field(1, "ab", t.INT), t.Field(2, "aB", t.INT)))
+    assert bind(parse_filter("aB is null"), schema) == IsNull("aB", 2)
+    with pytest.raises(NoSuchColumn, match="ambiguous when case is ignored"):
+        bind(parse_filter("AB is null"), schema)
 
 
 _OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}

@@ -87,9 +87,9 @@ SCHEMA = Schema(
 )
 
 
-@pytest.mark.parametrize("text", ["a = c", "abs(c) = 1", "items[0].y = s.c", "exists(items, i -> i.y > c)", "A = b"])
+@pytest.mark.parametrize("text", ["a = c", "abs(c) = 1", "items[0].y = s.c", "exists(items, i -> i.y > c)"])
 def test_a_condition_on_an_unknown_column_is_refused(text: str) -> None:
-    with pytest.raises(NoSuchColumn, match=r"no column '(c|s\.c|A)'"):
+    with pytest.raises(NoSuchColumn, match=r"no column '(c|s\.c)'"):
         bind(parse_filter(text), SCHEMA)
 
 

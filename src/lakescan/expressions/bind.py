@@ -329,7 +329,7 @@ def _plain_values(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | No
 def value_of(value: Any, kind: t.Type) -> Any:
     """Convert a literal to a value of a type; raises `ValueError` if it is invalid or would be rounded."""
     try:
-        if isinstance(value, str) and isinstance(kind, t.Decimal):
+        if isinstance(value, str) and (isinstance(kind, t.Decimal) or kind in t.INTEGRAL):
             value = PyDecimal(value.strip())
         if isinstance(value, str) and kind == t.UUID:
             value = uuid.UUID(value)

@@ -40,8 +40,8 @@ class ReadKeywords(TypedDict, total=False):
     same option have written. Reads and streams of Spark also take the session's setting `spark.wap.branch`. Takes a
     branch. (Iceberg)"""
     time_zone: tzinfo | str
-    """The time zone of times without an offset in other options. Takes a time zone, such as Europe/Paris or +02:00. By
-    default: UTC; on Spark, the session's."""
+    """The time zone of times without an offset in other options, but not in filters. Takes a time zone, such as
+    Europe/Paris or +02:00. By default: UTC; on Spark, the session's."""
     start_snapshot_id: int | str
     """Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a
     stream also reads those of the snapshot itself, as in Flink. Takes a snapshot id. (Iceberg)"""

@@ -133,7 +133,7 @@ class ReadOptions(OptionSet):
     time_zone: tzinfo = option(  # noqa: RUF009  a field, as all of them
         "time-zone",
         zone,
-        "The time zone of times without an offset in other options.",
+        "The time zone of times without an offset in other options, but not in filters.",
         STATE,
         default=UTC,
         unset="UTC; on Spark, the session's",
