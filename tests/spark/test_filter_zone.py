@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +40,10 @@ FILTERS = [
     "dt <= TIMESTAMP '2020-01-01 05:00:00Z'",
     "ts between '2019-12-31' and '2019-12-31 23:00'",
     "ts in ('2019-12-31 21:00', '2020-12-31 21:00')",
+]
+# Python workers compute with instants in UTC alone; what these conditions imply is not the whole of them.
+REFUSED = [
+    "hour(ts) = 21 or ts = '2020-01-01 07:00:00'",
 ]
 Read = Callable[[Any, lakescan.Table, str], Any]
 READS: dict[str, Read] = {
@@ -83,11 +86,11 @@ def test_every_read_keeps_the_rows_that_spark_keeps(los_angeles: Any, table: lak
 def test_the_option_where_keeps_the_same_rows_or_is_refused(los_angeles: Any, table: lakescan.Table, text: str) -> None:
     expected = ids(table.scan().to_spark(los_angeles).where(text))
     read = los_angeles.read.format("iceberg").option("where", text)
-    try:
+    if text in REFUSED:
+        with pytest.raises(Exception, match="in the time zone America/Los_Angeles"):
+            read.load(table.location).collect()
+    else:
         assert ids(read.load(table.location)) == expected
-    except Exception as error:
-        assert "in the time zone America/Los_Angeles" in str(error)
-        assert "(" in text
 
 
 def test_a_read_is_refused_if_the_zone_has_changed_since_the_source_was_registered(

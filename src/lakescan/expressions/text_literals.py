@@ -261,7 +261,7 @@ def zone_of_name(name: str) -> tzinfo:
     padded = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name, count=1, flags=re.ASCII)
     padded = re.sub(r"([+-])(\d\d):(\d)$", r"\1\2:0\3", padded, flags=re.ASCII)
     padded = _SHORT_IDS.get(padded, padded)
-    if padded in ("Z", "UTC", "GMT", "UT"):
+    if padded in ("Z", "UTC", "GMT", "UT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Universal"):
         return UTC
     offset = _OFFSET.fullmatch(re.sub(r"^(UTC|GMT|UT)(?=[+-])", "", padded))
     if offset is not None:
