@@ -84,3 +84,11 @@ def test_a_text_that_is_no_value_of_the_type_is_refused_and_nothing_is_deleted(t
         with pytest.raises(lakescan.LakescanError):
             table.delete(text)
     assert left(table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_statements_of_sql_mean_the_same_in_process(table: lakescan.Table, text: str) -> None:
+    found = lakescan.sql(f"SELECT id FROM {table.name} WHERE {text}").to_arrow()
+    assert ids(found) == CASES[text]
+    lakescan.sql(f"DELETE FROM {table.name} WHERE {text}")
+    assert left(table) == [each for each in (1, 2, 3) if each not in CASES[text]]

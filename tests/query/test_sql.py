@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -411,3 +411,20 @@ def test_texts_of_doubles_that_are_no_numbers_are_cast(text: str, value: str) ->
     assert list(map(str, found)) == [value] * 3
     with pytest.raises(QueryFailed, match="CAST_INVALID_INPUT: the text '-nan' is no DOUBLE"):
         rows("SELECT CAST('-nan' AS DOUBLE)")
+
+
+def test_times_of_day_are_compared_with_literals(tmp_path: Path) -> None:
+    lake = lakescan.catalog("clock", warehouse=str(tmp_path))
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("tm", pa.time64("us"))]))
+    table.append(pa.table({"id": [1, 2], "tm": pa.array([time(11), time(13)], pa.time64("us"))}))
+    for text, kept in {
+        "tm < TIME '12:00:00'": [1],
+        "TIME '12:00' <= tm": [2],
+        "tm = ' 11:0:0 '": [1],
+        "tm in (TIME '01:00 PM', '10:00')": [2],
+        "tm BETWEEN '10:00' AND TIME '11:00:00.0000009'": [1],
+        "tm > CAST('11:00' AS TIME)": [2],
+    }.items():
+        assert lakescan.sql(f"SELECT id FROM clock.db.t WHERE {text}").to_arrow()["id"].to_pylist() == kept
+        assert table.refresh().scan().where(text).to_arrow()["id"].to_pylist() == kept

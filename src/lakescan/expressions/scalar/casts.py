@@ -190,10 +190,10 @@ def _of_text(each: Typed, kind: t.Type, tries: bool = False) -> Typed:
     if kind == t.BINARY:
         return Typed(f"encode({each.sql})", kind, each.raises)
     function = "decimal" if isinstance(kind, t.Decimal) else _READERS.get(kind)
+    if each.is_text_literal and (function is not None or kind == t.TIME):
+        return _of_literal(each, kind, tries)
     if function is None:
         raise unsupported(f"a cast of {each.type} to {kind}")
-    if each.is_text_literal:
-        return _of_literal(each, kind, tries)
     of = [Typed(each.sql, t.STRING)]
     if isinstance(kind, t.Decimal):
         of += [literal(kind.precision, t.INT), literal(kind.scale, t.INT)]

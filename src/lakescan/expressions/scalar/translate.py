@@ -60,6 +60,7 @@ _TYPES: Mapping[str, t.Type] = {
     "DATE": t.DATE,
     "TEXT": t.STRING,
     "BINARY": t.BINARY,
+    "TIME": t.TIME,
     "TIMESTAMP": t.Timestamp(),
     "TIMESTAMPTZ": t.Timestamp(),
     "TIMESTAMPLTZ": t.Timestamp(),

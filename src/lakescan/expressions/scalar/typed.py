@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.expressions import text_values
 from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.intervals import Interval, widest
+from lakescan.expressions.text_literals import value_of_text
 
 _SQL_NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -26,6 +27,7 @@ _SQL_NAMES: dict[t.Type, str] = {
     t.FLOAT: "FLOAT",
     t.DOUBLE: "DOUBLE",
     t.DATE: "DATE",
+    t.TIME: "TIME",
     t.STRING: "VARCHAR",
     t.BINARY: "BLOB",
     t.UNKNOWN: "INTEGER",  # of nulls
@@ -257,17 +259,22 @@ def beside_text(kind: t.Type) -> t.Type | None:
         return t.LONG
     if kind in t.FLOATING or isinstance(kind, t.Decimal):
         return t.DOUBLE
-    return kind if kind in (t.DATE, t.BOOLEAN, t.BINARY) or isinstance(kind, t.Timestamp) else None
+    return kind if kind in (t.DATE, t.TIME, t.BOOLEAN, t.BINARY) or isinstance(kind, t.Timestamp) else None
 
 
 def read_text(text: str, kind: t.Type) -> Typed | None:
     """Return the value that Spark reads from a text as a type; None if there is none."""
-    if kind == t.DATE:
-        days = text_values.date_of(text)
-        return None if days is None else Typed(f"(DATE '1970-01-01' + CAST({days} AS INTEGER))", kind)
-    if isinstance(kind, t.Timestamp):
-        micros = text_values.timestamp_of(text, UTC if kind.zoned else None)
-        return None if micros is None else Typed(f"make_timestamp(CAST({micros} AS BIGINT))", kind)
+    if kind in (t.DATE, t.TIME) or isinstance(kind, t.Timestamp):
+        try:
+            number = int(value_of_text(text, kind))
+        except ValueError:
+            return None
+        if kind == t.DATE:
+            return Typed(f"(DATE '1970-01-01' + CAST({number} AS INTEGER))", kind)
+        if kind == t.TIME:
+            return Typed(f"CAST('{datetime.min + timedelta(microseconds=number):%H:%M:%S.%f}' AS TIME)", kind)
+        sql_type(kind)  # refuses nanoseconds
+        return Typed(f"make_timestamp(CAST({number} AS BIGINT))", kind)
     value: Any
     if kind in t.INTEGRAL:
         value = text_values.whole_of(text, 8 << t.INTEGRAL.index(kind))
