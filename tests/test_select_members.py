@@ -271,3 +271,17 @@ def test_rewriting_a_table_whose_names_look_like_references_keeps_its_columns(tm
     lakescan.table(tmp_path / "t").compact()
     found = lakescan.table(tmp_path / "t").scan().to_arrow().sort_by("id")
     assert found.to_pylist() == [data.to_pylist()[0], *[data.to_pylist()[1]] * 2]
+
+
+def test_members_of_sparks_metadata_column_are_found_by_their_names(tmp_path: Path) -> None:
+    lakescan.save(
+        pa.table({"id": [1, 2, 3]}),
+        str(tmp_path / "t"),
+        format="delta",
+        **{"table-property.delta.enableRowTracking": "true"},
+    )
+    scan = lakescan.table(str(tmp_path / "t")).scan()
+    found = scan.select("id", "_metadata.row_id", "_metadata.ROW_INDEX", "_metadata.row_commit_version").to_arrow()
+    assert found.column_names == ["id", "row_id", "ROW_INDEX", "row_commit_version"]
+    assert [set(row.values()) for row in found.select([1, 2]).to_pylist()] == [{0}, {1}, {2}]
+    assert scan.where("_metadata.row_id >= 1 and _metadata.row_index + 1 < 3").to_arrow()["id"].to_pylist() == [2]

@@ -54,6 +54,16 @@ def _with_free_name(column: t.Field, taken: Collection[str]) -> t.Field:
     return replace(column, name=name, physical_name=physical_name)
 
 
+# Members of Spark's and Delta's column `_metadata` that are metadata columns here, too.
+_MEMBERS = {"row_index": POS.id, "row_id": ROW_ID.id, "row_commit_version": LAST_UPDATED.id}
+
+
+def metadata_member(path: tuple[str, ...]) -> int | None:
+    """Return the id of the metadata column that `_metadata.row_id` and the like refer to; None for other references."""
+    is_member = len(path) == 2 and path[0].lower() == "_metadata"
+    return _MEMBERS.get(path[1].lower()) if is_member else None
+
+
 def row_tracking_columns(row_id_name: str | None, commit_version_name: str | None) -> tuple[t.Field, t.Field]:
     """Return Delta's row tracking columns, `_row_id` and `_row_commit_version`, with their physical names in files."""
     version = t.Field(

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from lakescan.common.metadata_columns import metadata_member
 from lakescan.common.references import dotted_path, parse_reference
 from lakescan.common.types import Field, Struct, children, walk
 from lakescan.errors import NoSuchColumn, nearest
@@ -94,6 +95,10 @@ class Schema:
                 shown = ", ".join(self.reference_of[m.id] for m in matches)
                 why = "" if exact else " when case is ignored"
                 raise NoSuchColumn(f"column {name!r} is ambiguous{why}: {shown}; put names with dots in backquotes")
+        if (member := metadata_member(parse_reference(name))) is not None:
+            for field in self.fields:
+                if field.id == member:
+                    return field
         raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.reference_of.values())}")
 
     def column(self, name: str, *, case_sensitive: bool = False) -> Field:

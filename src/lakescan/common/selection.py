@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakescan.common import types as t
+from lakescan.common.metadata_columns import metadata_member
 from lakescan.common.references import dotted_path, parse_reference
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, NoSuchColumn, UnsupportedFeature
@@ -115,7 +116,10 @@ def _column(schema: Schema, text: str, case_sensitive: bool) -> SelectedColumn:
 
 def _as_written(text: str, name: str) -> str:
     """The name of an output column: in the case in which it was asked for, as in Spark."""
-    return next((each for each in (parse_reference(text)[-1], text) if each.lower() == name.lower()), name)
+    path = parse_reference(text)
+    if metadata_member(path) is not None and name.startswith("_"):
+        return path[-1]
+    return next((each for each in (path[-1], text) if each.lower() == name.lower()), name)
 
 
 def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...]:
