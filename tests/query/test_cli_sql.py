@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import lakescan
+from lakescan.cli import query
 from lakescan.cli.commands import app
 from lakescan.cli.query import completions
 
@@ -32,14 +33,14 @@ def run(lake: str, *arguments: str, input: str | None = None) -> str:
 
 
 def test_rows_are_printed_and_written_in_every_format(lake: str, tmp_path: Path) -> None:
-    query = "SELECT * FROM cli.db.t ORDER BY id"
-    printed = run(lake, query)
+    text = "SELECT * FROM cli.db.t ORDER BY id"
+    printed = run(lake, text)
     assert "│ 2  │ null │" in printed
     assert "2 rows" in printed
-    assert run(lake, query, "-o", "csv") == '"id","s"\n1,"a,b"\n2,\n'
-    assert [json.loads(line) for line in run(lake, query, "-o", "json").splitlines()][1] == {"id": 2, "s": None}
+    assert run(lake, text, "-o", "csv") == '"id","s"\n1,"a,b"\n2,\n'
+    assert [json.loads(line) for line in run(lake, text, "-o", "json").splitlines()][1] == {"id": 2, "s": None}
     file = tmp_path / "rows.parquet"
-    run(lake, query, "-o", "parquet", "-f", str(file))
+    run(lake, text, "--output-file", str(file))
     assert pq.read_table(file).num_rows == 2
 
 
@@ -47,11 +48,24 @@ def test_a_long_result_says_that_there_is_more(lake: str) -> None:
     assert "the first 1 rows; --limit shows more" in run(lake, "SELECT * FROM cli.db.t", "--limit", "1")
 
 
-def test_the_prompt_goes_on_after_errors(lake: str) -> None:
-    output = run(lake, input="USE cli.db;\nSELECT nope FROM t;\nSELECT max(id)\nFROM t;\nSELECT 1 AS one")
-    assert "there is no column 'nope'" in output
-    assert "max(id)" in output
-    assert "one" in output
+def test_the_prompt_goes_on_after_errors(
+    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter(["USE cli.db;", "SELECT nope FROM t;", "SELECT max(id)", "FROM t;", "SELECT 1 AS one"])
+
+    def typed(prompt: str) -> str:
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr(query, "_with_history", lambda: None)
+    query._prompt("table", None, 10)
+    out, err = capsys.readouterr()
+    assert "there is no column 'nope'" in err
+    assert "max(id)" in out
+    assert "one" in out
 
 
 @pytest.mark.parametrize(

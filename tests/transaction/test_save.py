@@ -237,7 +237,7 @@ def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
     ("options", "error", "message"),
     [
         ({"merge_shema": True}, lakescan.InvalidOption, "Did you mean 'mergeSchema'"),
-        ({"dataChange": False}, lakescan.UnsupportedFeature, "write option 'dataChange'"),
+        ({"output-spec-id": 0}, lakescan.UnsupportedFeature, "write option 'output-spec-id'"),
         ({"overwrite_mode": "some"}, lakescan.InvalidOption, "static"),
         ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "bytes, or a size such as 128m"),
     ],
