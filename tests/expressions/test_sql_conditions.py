@@ -6,6 +6,7 @@ import random
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -108,6 +109,42 @@ def test_a_condition_on_an_unknown_column_is_refused(text: str) -> None:
 def test_what_is_not_evaluated_in_process_is_refused_when_it_is_bound(text: str) -> None:
     with pytest.raises((UnsupportedFeature, NoSuchColumn)):
         bind(parse_filter(text), SCHEMA)
+
+
+TEXT_AND_TIMES = Schema((t.Field(1, "s", t.STRING), t.Field(2, "d", t.DATE), t.Field(3, "w", t.Timestamp(zoned=False))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "dayofweek(current_date) = dayofweek(d)",
+            "s = now() or d is null",
+            "hour(s) = 2",
+            "extract(hour from s) = 2",
+        ),
+        *("try_to_timestamp(s) is null", "cast(s as timestamp) is null", "convert_timezone('Asia/Tokyo', w) > w"),
+        *("from_json(s, 'a TIMESTAMP').a is null", "datediff(hour, d, s) = 1", "months_between(s, s) = 1"),
+        *("cast(d + interval 25 hour as date) > d", "date_format(d, 'VV') = s", "to_date(s, 'yyyy-MM-dd z') = d"),
+        *("exists(array(s), x -> timestamp(x) is null)", "unix_micros(s) = 1"),
+    ],
+)
+def test_outside_of_utc_a_condition_that_computes_with_instants_is_refused(text: str) -> None:
+    condition = parse_filter(text)
+    bind(condition, TEXT_AND_TIMES)
+    with pytest.raises(UnsupportedFeature, match=r"in the time zone Asia/Tokyo.*session in UTC"):
+        bind(condition, TEXT_AND_TIMES, zone=ZoneInfo("Asia/Tokyo"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("upper(s) = 'A'", "dayofweek(d) = month(w)", "datediff(d, w) = 1", "cast(w as string) = s"),
+        *("to_date(s) = d", "to_date(s, 'yyyyMMdd') = d", "date_add(d, 1) = w"),
+    ],
+)
+def test_other_conditions_are_evaluated_in_any_zone(text: str) -> None:
+    assert fields_read(bind(parse_filter(text), TEXT_AND_TIMES, zone=ZoneInfo("Asia/Tokyo")))
 
 
 def test_a_value_is_no_condition() -> None:

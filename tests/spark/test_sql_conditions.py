@@ -99,15 +99,14 @@ def test_files_are_pruned_in_the_time_zone_of_the_session(spark, tmp_path: Path)
 
 def test_names_are_matched_as_the_option_says_and_unknown_ones_refused(spark, table) -> None:
     scan = table.scan().where("WORD || 'x' = 'bx' and AT.city is null")
-    frame = scan.options(**{"case-sensitive": "false"}).to_spark(spark)
-    assert [row.id for row in frame.collect()] == [2]
+    assert [row.id for row in scan.to_spark(spark).collect()] == [2]
     with pytest.raises(NoSuchColumn, match="WORD"):
-        scan.to_spark(spark)
+        scan.options(**{"case-sensitive": "true"}).to_spark(spark)
 
 
 def test_a_data_source_evaluates_the_condition_in_its_workers(spark, table) -> None:
     lakescan.spark.register(spark)
     reader = spark.read.format("lakescan")
     assert [row.id for row in reader.option("where", "id + n = 3").load(table.location).collect()] == [1]
-    with pytest.raises(Exception, match=r"the function soundex\(\)"):
-        reader.option("where", "soundex(word) = 'B000'").load(table.location).collect()
+    with pytest.raises(Exception, match=r"the function current_timezone\(\)"):
+        reader.option("where", "word = current_timezone()").load(table.location).collect()

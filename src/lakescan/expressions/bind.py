@@ -119,7 +119,7 @@ def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: boo
     if zone is not UTC and expression.depends_on_zone:
         raise UnsupportedFeature(
             f"the filter {condition.text!r} in the time zone {name_of_zone(zone)}",
-            "Outside of Spark, times are computed in UTC: use time-zone UTC, or filter the frame on Spark.",
+            "Data sources compute with times in UTC: filter the frame instead, or use a session in UTC.",
         )
     if not expression.columns:
         return Constant(

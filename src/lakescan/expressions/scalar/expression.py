@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,18 +24,18 @@ from lakescan.expressions.scalar.udf import Udf, remember, udfs_in
 
 _IN_PYTHON = re.compile(r"^.*Python exception occurred while executing the UDF: \w+: ")
 
-_OF_TIME = (
-    *("current_date", "curdate", "current_timestamp", "now", "localtimestamp", "timestamp", "to_timestamp"),
-    *("to_timestamp_ltz", "to_timestamp_ntz", "make_timestamp", "make_timestamp_ltz", "date_trunc", "date_format"),
-    *("hour", "minute", "second", "from_unixtime", "unix_timestamp", "to_unix_timestamp", "timestamp_seconds"),
-    *("timestamp_millis", "timestamp_micros", "unix_micros", "unix_millis", "unix_seconds", "timestampadd"),
-    *("timestampdiff", "dateadd", "datediff", "date_part", "extract"),
+# Functions of texts, dates and numbers whose values depend on the time zone; others are found by their types.
+_OF_ZONE = (
+    *("current_date", "curdate", "convert_timezone", "date_format", "date_part", "datepart", "extract", "hour"),
+    *("minute", "second", "months_between", "from_unixtime", "unix_timestamp", "to_unix_timestamp", "unix_micros"),
+    *("unix_millis", "unix_seconds", "timestampdiff"),
 )
+_WITHOUT_PARENTHESES = {"current_date", "curdate"}
+_ZONE_LETTERS = re.compile("[VzOXxZ]")  # of a pattern
 
 
-def _has_instants(kind: t.Type) -> bool:
-    zoned = isinstance(kind, t.Timestamp) and kind.zoned
-    return zoned or any(_has_instants(each.type) for each in t.children(kind))
+def _may_name_zone(pattern: Any) -> bool:
+    return not pattern.is_string or _ZONE_LETTERS.search(pattern.name) is not None
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,25 @@ class ScalarExpression:
     columns: tuple[int, ...]
     _sql: str = field(repr=False)
     _udfs: tuple[Udf, ...] = field(default=(), repr=False)
+    _has_instants: bool = field(default=False, repr=False)
 
     @property
     def depends_on_zone(self) -> bool:
         """Whether its values may be others in another time zone than UTC."""
-        if any(_has_instants(self.schema.by_id[each].type) for each in self.columns):
-            return True
         from sqlglot import exp
 
+        if self._has_instants:
+            return True
         tree = parse_expression(self.text)
-        called = {str(each.this).lower() for each in tree.find_all(exp.Anonymous)}
-        called |= {each.name.lower() for each in tree.find_all(exp.Column)}
-        casts = {each.to.this.name for each in tree.find_all(exp.Cast)}
-        return not called.isdisjoint(_OF_TIME) or any("TIMESTAMP" in each for each in casts)
+        called = {each.name.lower() for each in tree.find_all(exp.Column)} & _WITHOUT_PARENTHESES
+        for each in tree.find_all(exp.Func):
+            name = (str(each.this) if isinstance(each, exp.Anonymous) else each.sql_name()).lower()
+            called.add(name)
+            if name in ("to_date", "try_to_date") and any(map(_may_name_zone, each.expressions[1:])):
+                return True
+            if name in ("datediff", "date_diff") and len(each.expressions) == 3:  # with a unit
+                return True
+        return not called.isdisjoint(_OF_ZONE)
 
     @staticmethod
     def of(
@@ -98,8 +105,10 @@ class ScalarExpression:
                 ids.append(found.id)
             return Typed(f"c{ids.index(found.id)}", found.type)
 
-        typed = Translator(column, known)(parse_expression(text))
-        return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql, udfs_in(typed.sql))
+        translate = Translator(column, known)
+        typed = translate(parse_expression(text))
+        udfs = udfs_in(typed.sql)
+        return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql, udfs, translate.has_instants)
 
     def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
         """Evaluate over rows with the schema's columns, in its order.

@@ -86,14 +86,21 @@ _ARGUMENTS = {
 _OPERANDS = {"this", "expression", "expressions", "negate"}
 
 
+def _has_instants(kind: t.Type) -> bool:
+    zoned = isinstance(kind, t.Timestamp) and kind.zoned
+    return zoned or any(_has_instants(each.type) for each in t.children(kind))
+
+
 class Translator:
     """Translates trees over columns that `column` finds, by the parts of their names.
 
-    `values` are those of functions without arguments, by name.
+    `values` are those of functions without arguments, by name. `has_instants` is whether a node that was translated has
+    values with instants.
     """
 
     def __init__(self, column: Callable[[tuple[str, ...]], Typed], values: Mapping[str, Typed]) -> None:
         self._column, self._values = column, values
+        self.has_instants = False
         self._variables: list[lambdas.Variables] = []  # of the lambdas around an expression
 
     def __call__(self, node: Any) -> Typed:
@@ -104,6 +111,7 @@ class Translator:
             result = conditions.inverse(result)
         if len(result.sql) > _MOST_SQL:
             raise unsupported(f"an expression of this size (more than {_MOST_SQL:,} characters)")
+        self.has_instants = self.has_instants or _has_instants(result.type)
         return result
 
     def _check(self, node: Any) -> None:
