@@ -185,7 +185,14 @@ try_divide(i, b)
 try_cast(cast(i as string) as tinyint) ; try_cast('t' as int)
 try_cast('x' as timestamp) ; split(s, 'b') ; split('a,b,,', ',') ; split('', ',') ; split('a1b22c', '[0-9]+') ; split('a.b', '\\.') ; split('a|b', '\\|')
 next_day(e, 'Mon') ; e + interval 1 week ; timestamp(e)
+if(i > 1000000000000, raise_error('x'), i) ; coalesce(1, raise_error(s))
 """
+RAISING = [
+    "raise_error('x')",
+    "raise_error(s)",
+    "raise_error(null)",
+    "if(i is null, 0, raise_error(cast(null as string)))",
+]
 NEARLY = "exp(x) ; ln(i) ; ln(x) ; log(i) ; log(2, i) ; log10(i) ; log2(i) ; log10(x) ; power(i, 2) ; pow(x, 0.5) ; power(2, b) ; power(x, y) ; power(0, -1) ; exp(1000) ; log2(x) ; exp(b)"
 
 
@@ -252,10 +259,11 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     "call",
     ["x % 0", "m / 0", "n % 0.0", "cast(s as boolean)", "cast(f as decimal(10, 3))", "make_date(2023, 2, 29)",
      "to_date('2023-02-29', 'yyyy-MM-dd')", "to_date('2024-02-29x', 'yyyy-MM-dd')", "cast(1e12D as decimal(5, 2))",
-     "cast('1e400' as int)", "sum(l) over () + 9223372036854775807", "round(cast(127 as tinyint), -1)"],
+     "cast('1e400' as int)", "sum(l) over () + 9223372036854775807", "round(cast(127 as tinyint), -1)",
+     *RAISING],
 )  # fmt: skip
 def test_what_fails_in_spark_fails(view: Any, call: str) -> None:
-    with pytest.raises(Exception, match=r"ZERO|CAST|OUT_OF|PARSE|OVERFLOW|overflow"):
+    with pytest.raises(Exception, match=r"ZERO|CAST|OUT_OF|PARSE|OVERFLOW|overflow|USER_RAISED"):
         view.sql(f"SELECT {call} FROM t").collect()
     with pytest.raises(lakescan.QueryFailed):
         lakescan.sql(f"SELECT {call} FROM t", t=scalar._rows()).to_arrow()
@@ -294,6 +302,6 @@ def test_letters_whose_case_changes_change_as_in_spark(view: Any) -> None:
 
 def test_every_function_is_compared() -> None:
     examples = [each["sql"] for each in ANSWERED]  # of Spark's documentation, with Spark's answers
-    texts = [*QUERIES, FUNCTION_CALLS, NEARLY, *scalar.EXPRESSIONS, *examples]
+    texts = [*QUERIES, FUNCTION_CALLS, NEARLY, *RAISING, *scalar.EXPRESSIONS, *examples]
     called = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
     assert sorted({*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS} - called) == []

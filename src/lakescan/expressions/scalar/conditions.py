@@ -70,7 +70,8 @@ def chain(op: str, parts: Sequence[Typed]) -> Typed:
 
 def failure(message: Typed) -> Typed:
     """Translate `raise_error`: an expression without a value, whose evaluation fails with a message."""
-    return Typed(f"error(CAST({message.sql} AS VARCHAR))", t.UNKNOWN, True)
+    # Spark fails for a null message too; DuckDB's error(NULL) is null.
+    return Typed(f"error(coalesce(CAST({message.sql} AS VARCHAR), 'null'))", t.UNKNOWN, True)
 
 
 def is_null(each: Typed) -> Typed:
