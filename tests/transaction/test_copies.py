@@ -17,6 +17,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CommitConflict
+from lakescan.iceberg.scan import neighbours
 
 LATER = datetime.now(UTC) + timedelta(days=2)
 
@@ -153,3 +154,21 @@ def test_a_table_at_a_new_location_is_no_copy(tmp_path: Path, both: tuple[str, s
         warnings.simplefilter("error")
         lakescan.table(both[0]).append(rows(9))
     assert ids(both[0]) == [1, 3, 9]
+
+
+@pytest.mark.filterwarnings("ignore:.*copy of the table")
+def test_a_store_that_fails_while_a_copy_is_read_says_nothing_about_the_copy(
+    tmp_path: Path, both: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied(tmp_path)
+    lakescan.table(both[1]).append(rows(4))
+    a_month_passes(tmp_path)
+
+    def unavailable(table: Any) -> Any:
+        raise lakescan.StorageError("AWS Error SERVICE_UNAVAILABLE: try again")
+
+    monkeypatch.setattr(neighbours, "named_files", unavailable)
+    with pytest.raises(lakescan.StorageError, match="SERVICE_UNAVAILABLE"):
+        lakescan.table(both[0]).remove_orphans(LATER)
+    monkeypatch.undo()
+    assert ids(both[1]) == [1, 3, 4]

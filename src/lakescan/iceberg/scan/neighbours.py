@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 
-from lakescan.errors import LakescanError, MissingFile, UnsupportedFeature
+from lakescan.errors import LakescanError, LocationRefused, MissingFile, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import FileEntry, Storage
@@ -90,6 +90,8 @@ def _named_by(table: IcebergTable, location: str, who: str | None) -> Iterator[p
     try:
         yield from named_files(IcebergTable.open(location, table.storage))
     except LakescanError as error:
+        if _is_storage_fault(error):
+            raise
         raise UnsupportedFeature(
             f"removing files of {table.location}, which another table uses or used ({who})",
             f"The files of that table cannot be read from {location}: {error}. If it was dropped, remove its "
@@ -101,6 +103,8 @@ def _opened(table: IcebergTable, location: str) -> IcebergTable:
     try:
         return IcebergTable.open(location, table.storage)
     except LakescanError as error:
+        if _is_storage_fault(error):
+            raise
         raise UnsupportedFeature(
             f"removing files of {table.location}, of which {location} may be a copy",
             f"That metadata file cannot be read: {error}. If no catalog has it, remove it first.",
@@ -192,3 +196,8 @@ def _uuid_of(entry: FileEntry, storage: Storage) -> str | None:
 
 def _age(entry: FileEntry) -> tuple[float, str]:
     return (0.0 if entry.modified is None else entry.modified.timestamp()), entry.name
+
+
+def _is_storage_fault(error: LakescanError) -> bool:
+    """Whether the store failed, which says nothing about the table."""
+    return isinstance(error, StorageError) and not isinstance(error, MissingFile | LocationRefused)
