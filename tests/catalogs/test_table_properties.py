@@ -51,6 +51,7 @@ ICEBERG_VALUES = {
     "gc.enabled": "true",
     "read.data-planning-mode": "local",
     "read.delete-planning-mode": "local",
+    "read.parquet.vectorization.enabled": "false",
     "read.split.adaptive-size.enabled": "false",
     "schema.name-mapping.default": "[]",
     "write.format.default": "PARQUET",

@@ -58,7 +58,6 @@ def test_change_has_the_forms_of_spark_and_of_hive(lake: lakescan.Catalog) -> No
         ("CREAT TABLE lake.shop.x (id INT)", " Did you mean CREATE TABLE?"),
         ("SHOW TABLE IN lake.shop", " Did you mean SHOW TABLES?"),
         ("SELEC * FROM lake.shop.orders", " Did you mean SELECT?"),
-        ("REFRESH TABLE lake.shop.orders", ""),
     ],
 )
 def test_an_unknown_statement_names_the_one_that_is_spelled_alike(text: str, meant: str) -> None:

@@ -142,7 +142,7 @@ def delta_bounds(
     - Decimals of 19 to 35 digits were not aligned: multiplied by a power of two. Such multiples are unknown.
     """
     if kind == t.DATE and lower is not None and upper is not None:
-        moved = pc.fill_null(pc.less(upper, _YEAR_400), False)
+        moved = pc.fill_null(pc.less(upper, pa.scalar(_YEAR_400)), False)
         lower, upper = (_unknown_where(moved, each) for each in (lower, upper))
     if isinstance(kind, t.Decimal) and kind.precision in _UNALIGNED:
         lower, upper = (
@@ -153,7 +153,7 @@ def delta_bounds(
     return lower, upper
 
 
-_YEAR_400 = pa.scalar(date(400, 1, 1))
+_YEAR_400 = date(400, 1, 1)
 _UNALIGNED = range(19, 36)  # digits of decimals that take 9 to 15 bytes; delta-rs read 16
 
 

@@ -17,6 +17,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.transactions import PREFIX
 from lakescan.iceberg.metadata.write import metadata_text, metadata_writes
 from lakescan.iceberg.scan.named_files import added_by
+from lakescan.iceberg.scan.neighbours import OF_TRANSACTION
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import Redo
 from lakescan.storage import Storage, join
@@ -97,7 +98,7 @@ class CollectedTable:
         for each in step.requirements:
             each.validate(self.now.metadata)
         metadata = self._updated(step.updates)
-        location = join(self.now.metadata_location.rpartition("/")[0], f"collected-{uuid.uuid4()}.metadata.json")
+        location = join(self.now.metadata_location.rpartition("/")[0], f"{OF_TRANSACTION}{uuid.uuid4()}.metadata.json")
         self.stored.append(location)  # before it is written: a failed write may leave a file
         with self.storage.writing(location) as file:
             file.write(metadata_text(metadata).encode())

@@ -6,6 +6,7 @@ What opens, creates or writes is imported by the method that needs it: reading a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.errors import TableExists, UnsupportedFeature
+from lakescan.errors import LakescanError, TableExists, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.iceberg.metadata.locate import is_metadata_file
@@ -171,7 +172,8 @@ class IcebergFormat:
                 settled(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{name} already exists") from error
-        warn_of_copy(IcebergTable.open(location, scan.storage), f"{name} was registered from")
+        with suppress(LakescanError):  # the table is registered, whether or not the store answers here
+            warn_of_copy(IcebergTable.open(location, scan.storage), f"{name} was registered from")
 
 
 def _needs_a_name(location: str) -> UnsupportedFeature:

@@ -21,6 +21,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normalize
 
 _LOG = logging.getLogger("lakescan")
+OF_TRANSACTION = "collected-"  # begins the names of metadata files of transactions that are open, or were
 _HEAD = 1 << 14
 _LISTINGS = 20  # of a folder from which commits remove files meanwhile
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
@@ -48,10 +49,15 @@ def named_by_copies(table: IcebergTable, metadata_files: Sequence[FileEntry]) ->
 
     A metadata file belongs to a copy if it has the table's UUID, and is neither in its metadata log, nor in that of an
     earlier state. It is left over from a failed commit, and is skipped, if the manifest list of its new snapshot is
-    missing. Raises `UnsupportedFeature` if metadata of a copy cannot be read.
+    missing. The state of an open transaction of several tables is in no catalog, and no copy either. Raises
+    `UnsupportedFeature` if metadata of a copy cannot be read.
     """
     uuid = table.metadata.uuid
-    entries = [each for each, other in _other_metadata(table, metadata_files) if other == uuid]
+    entries = [
+        each
+        for each, other in _other_metadata(table, metadata_files)
+        if other == uuid and not each.location.rpartition("/")[2].startswith(OF_TRANSACTION)
+    ]
     opened = [_opened(table, each) for each in _not_earlier(table, [each.location for each in entries])]
     logged = {file for each in opened for file in _places([name for _, name in each.metadata.metadata_log])}
     for copy in opened:
