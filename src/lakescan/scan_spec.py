@@ -68,9 +68,12 @@ class PlansMade:
             whole = self.of(replace(spec, prunes_deletes=False), make)
             if not pc.any(pc.equal(whole.table.deletes["kind"], DeleteKind.EQUALITY.value)).as_py():
                 return whole
-        plain = replace(spec, stats_of=())
-        for other, plan in self._made:
-            if set(spec.stats_of) <= set(other.stats_of) and replace(other, stats_of=()) == plain:
+        plain = replace(spec, stats_of=(), is_silent=True)
+        for n, (other, plan) in enumerate(self._made):
+            if set(spec.stats_of) <= set(other.stats_of) and replace(other, stats_of=(), is_silent=True) == plain:
+                if other.is_silent and not spec.is_silent:  # the first that is reported
+                    self._made[n] = replace(other, is_silent=False), plan
+                    spec.report(plan.report)
                 return plan
         plan = make(spec)
         self._made.append((spec, plan))
@@ -313,7 +316,7 @@ class ScanSpec:
         metrics = ScanMetrics()
         plan = self._plan(concatenated(list(self._candidates(metrics))), metrics, parallelism)
         metrics.total_planning_duration = perf_counter() - started
-        self._report(plan.report)
+        self.report(plan.report)
         return plan
 
     def plan_parts(self, parallelism: int | None = None) -> Iterator[ScanPlan]:
@@ -332,7 +335,7 @@ class ScanSpec:
                 yield plan
         finally:
             if reports:
-                self._report(total_report(reports, perf_counter() - started))
+                self.report(total_report(reports, perf_counter() - started))
 
     def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
         """Plan again only those files of `plan` (a plan of this spec) for which `mask` is true."""
@@ -469,7 +472,8 @@ class ScanSpec:
         hidden = {*self.options.given_in(Group.OPENING), "where", "filter"}
         return {name: str(value) for name, value in self.options.values().items() if name not in hidden} | named
 
-    def _report(self, report: ScanReport) -> None:
+    def report(self, report: ScanReport) -> None:
+        """Log the report of a plan, and hand it to the reporters of the scan, the process and the catalog."""
         found = report.metrics
         _LOG.debug(
             "%s: planned %d files (%d skipped) of snapshot %s in %.3f s",

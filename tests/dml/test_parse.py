@@ -270,7 +270,6 @@ def test_truncate_deletes_all_rows_or_those_of_a_partition() -> None:
         ("FROM s INSERT INTO t SELECT a INSERT INTO u SELECT b", "FROM ... INSERT"),
         ("INSERT INTO t REPLACE USING (a) SELECT 1", "REPLACE USING"),
         ("INSERT INTO t REPLACE ON a = 1 SELECT 1", "REPLACE ON"),
-        ("INSERT INTO t WITH (`x` = 1) SELECT 1", "options"),
         ("INSERT OVERWRITE t PARTITION (a = 1) IF NOT EXISTS SELECT 1", "IF NOT EXISTS"),
         (
             "WITH q AS (SELECT 1 AS a) MERGE INTO t USING q ON t.a = q.a AND EXISTS (SELECT 1 FROM q) "

@@ -54,7 +54,7 @@ def test_a_key_that_is_stored_as_an_existing_one_updates_its_row(
     ("kind", "own", "stored", "given", "message"),
     [
         ("long", {}, 5, 5.5, r"k = 5.5, which the key column 'k' \(long\) would store as another value"),
-        ("long", {}, 5, "five", "the key 'k' is long: a cast to long of the text five"),
+        ("long", {}, 5, "five", "the key 'k' is long: CAST_INVALID_INPUT: the text 'five' is no BIGINT"),
         ("long", {}, 1, True, "column 'k' is long, and its value boolean"),
         ("decimal(10,2)", {}, Decimal("2.00"), Decimal("2.0001"), r"the key column 'k' \(decimal\(10, 2\)\)"),
         ("decimal(10,2)", {}, Decimal("2.00"), "2.0001", r"the key column 'k' \(decimal\(10, 2\)\)"),
