@@ -69,11 +69,20 @@ def test_filters_that_arrive_after_the_reader_was_pickled_are_obeyed(wide: str) 
         rows_of(early, partitions)
 
 
-def test_an_error_of_planning_is_raised_when_spark_asks_for_partitions(wide: str) -> None:
-    planner = reader(wide, where="nothing = 1")
+def test_an_error_of_planning_is_raised_when_spark_asks_for_partitions(tmp_path: Path) -> None:
+    lakescan.catalog("local", warehouse=str(tmp_path)).create_namespace("db")
+    lakescan.save(pa.table({"column_0": [1]}), "local.db.t", format="iceberg")
+    planner = reader("local.db.t")
+    for manifest in tmp_path.rglob("*-m0.avro"):
+        manifest.unlink()
     pickle.loads(cloudpickle.dumps(planner))
-    with pytest.raises(lakescan.errors.NoSuchColumn):
+    with pytest.raises(lakescan.errors.MissingFile, match=r"-m0\.avro"):
         planner.partitions()
+
+
+def test_a_filter_of_an_unknown_column_is_refused_before_planning(wide: str) -> None:
+    with pytest.raises(lakescan.errors.NoSuchColumn, match="nothing"):
+        reader(wide, where="nothing = 1")
 
 
 @pytest.mark.parametrize("limit", [None, 3])
