@@ -150,7 +150,7 @@ def test_a_signature_is_used_again_for_the_same_headers_that_are_signed(monkeypa
 def test_delta_tables_are_not_committed_to_by_signed_requests() -> None:
     signed = {"s3.remote-signing-enabled": "true", "s3.region": "eu-west-1"}
     storage = Storage(io_properties=signed, vended=Credentials([Credential("", signed)], None, Raising()))
-    with pytest.raises(lakescan.UnsupportedFeature, match="committing to a Delta table"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="Signed requests read and write Iceberg tables"):
         put_if_absent(storage, "s3://lake/t/_delta_log/00000000000000000000.json", b"{}")
     assert storage.is_issued
 

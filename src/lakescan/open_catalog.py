@@ -23,7 +23,6 @@ from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.common.retries import read_again
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.from_rows import delta_columns, iceberg_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import (
     CommitStateUnknown,
@@ -809,10 +808,8 @@ def _new_columns(
         return parsed, parsed.key
     if not found.is_of_frame:
         return replaced(NO_COLUMNS, columns=columns_of(found.columns)), found.key
-    if format_named(format_name).name == "delta":
-        return replaced(NO_COLUMNS, columns=delta_columns(found.columns)), ()
-    has_nanoseconds = str((properties or {}).get("format-version", "")) == "3"
-    return replaced(NO_COLUMNS, columns=iceberg_columns(found.columns, nanoseconds=has_nanoseconds)), ()
+    columns = format_named(format_name).columns(found.columns, properties or {})
+    return replaced(NO_COLUMNS, columns=columns), ()
 
 
 def _terms(argument: str, given: str | Sequence[str]) -> Sequence[str]:

@@ -37,7 +37,7 @@ def as_session_reads(scan: ScanSpec, session: Staging, *, is_stream: bool = Fals
 
     Raises `InvalidOption` if the session says both how rows are staged.
     """
-    if scan.table.name == "iceberg" and (options := given_by_session(scan.options, session.options)):
+    if options := given_by_session(scan.options, session.options, scan.table.name):
         scan = scan.with_options(options)
     if session.without_staging == session or not is_audited(scan, is_stream=is_stream):
         return scan

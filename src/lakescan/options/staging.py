@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from lakescan.errors import InvalidOption
 
 ID_SETTING, BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -20,17 +17,17 @@ class Staging:
 
     - `wap_id`: `spark.wap.id`, under which rows are staged, in snapshots that no branch names.
     - `wap_branch`: `spark.wap.branch`, to which rows are written, and from which they are read where it is there.
-    - `options`: names and values of options of Iceberg tables that the session sets (`options/session.py`).
+    - `options`: the options that the session sets, each with the format of its tables (`options/session.py`).
     """
 
     wap_id: str | None = None
     wap_branch: str | None = None
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str, str], ...] = ()
 
     @staticmethod
-    def of(wap_id: str | None, wap_branch: str | None, options: Mapping[str, str] = _NONE) -> Staging:
+    def of(wap_id: str | None, wap_branch: str | None, options: tuple[tuple[str, str, str], ...] = ()) -> Staging:
         """The settings as a session has them, where an empty text is none."""
-        return Staging(wap_id or None, wap_branch or None, tuple(options.items()))
+        return Staging(wap_id or None, wap_branch or None, options)
 
     @property
     def without_staging(self) -> Staging:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import RefKind
-from lakescan.options.session import session_settings
+from lakescan.options.session import session_settings, set_by_session
 from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import is_audited
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 def staging(spark: SparkSession) -> Staging:
     """How a session stages rows, and which options it sets for Iceberg tables."""
-    names = session_settings()
-    found = confs(spark, (ID_SETTING, BRANCH_SETTING, *names))
-    options = {names[each]: value for each, value in found.items() if each in names}
-    return Staging.of(found.get(ID_SETTING), found.get(BRANCH_SETTING), options)
+    found = confs(spark, (ID_SETTING, BRANCH_SETTING, *session_settings()))
+    return Staging.of(found.get(ID_SETTING), found.get(BRANCH_SETTING), set_by_session(found))
 
 
 def staging_in_task() -> Staging:

@@ -77,7 +77,7 @@ class IcebergWrites(ByOptions):
     def properties(self) -> IcebergProperties:
         """The table's properties, in part replaced by write options, and by those of the session of the rows."""
         options = self.options
-        if by_session := given_by_session(options, options.session.options):
+        if by_session := given_by_session(options, options.session.options, "iceberg"):
             options = options.merged(by_session)
         given = {
             "write.target-file-size-bytes": options.target_file_size_bytes,
