@@ -45,7 +45,7 @@ def test_an_expiry_names_the_snapshots_and_branches(table: lakescan.Table) -> No
     assert listed == ExpireResult(tuple(sorted(ids[:2])), (), dry_run=True)
     assert str(listed) == "2 snapshots would be expired"
     done = table.expire_snapshots(LATER)
-    assert (done.snapshots, str(done), int(done)) == (listed.snapshots, "2 snapshots expired", 2)
+    assert (done.snapshots, str(done), int(done)) == (listed.snapshots, "2 snapshots expired; 2 files removed", 2)
     assert not table.expire_snapshots(LATER)
 
 

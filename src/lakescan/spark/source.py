@@ -195,9 +195,7 @@ class TableReader(DataSourceReader):
         self._schema, self._parallelism, self._staged = schema, parallelism, staged
         self._planned: list[InputPartition] | None = None
         self._carried: tuple[str, bytes] | None = None
-        self._zone: tzinfo | None = None
-        with suppress(LakescanError):  # which `partitions` raises
-            self._zone = scan.zone if _depends_on_zone(scan) else None
+        self._zone = scan.zone if _depends_on_zone(scan) else None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._scan is not None and self._planned is None:
