@@ -15,7 +15,7 @@ EXIT_CODES = {
     2: "The command line is wrong: there is no such command or option, or an argument is missing.",
     3: "Another writer changed the table at the same time (`CommitConflict`): run the command again.",
     4: "It is not known whether the commit was made (`CommitStateUnknown`): look at the table before repeating it.",
-    5: "`lakescan health`: there is something to mend.",
+    5: "`lakescan health` has findings.",
     70: "A defect of lakescan, with a traceback.",
     130: "It was interrupted.",
 }

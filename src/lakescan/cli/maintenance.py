@@ -40,7 +40,7 @@ def health(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write it to this file, as an HTML page.")] = None,
 ) -> None:
-    """Show from metadata what a table costs its readers, and what mends it. The exit code is 5 if something does."""
+    """Show from metadata what a table costs its readers, and how to fix it. The exit code is 5 if it has findings."""
     with working("looking at the table"):
         found = _open(path).health(orphans=orphans, missing=missing or None)
     if wants_json():
