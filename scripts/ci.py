@@ -2,7 +2,8 @@
 
 The first parts always run. Each of the others runs if the time that is left is enough for it on this machine; one for
 which it is not is named at the end as not run, never as passed. Any failure ends the run as failed. Failed tests run
-once more, alone: those that wait for a process fail on a busy machine. The last line counts the tests of all parts.
+once more, alone: those that wait for a process fail on a busy machine. The end repeats the last lines of each part that
+failed, and the last line counts the tests of all parts.
 
     CI_MINUTES=48 python3 scripts/ci.py
 """
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import IO
 
@@ -25,6 +26,7 @@ PYTEST = ("-m", "pytest", "-q", "--hypothesis-profile=ci")
 TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 FAILED_TESTS, NO_TESTS = 1, 5  # pytest's exit codes: all tests ran and some failed; none ran
 MOST_REPEATED, REPEAT_SECONDS = 10, 600
+LAST_LINES = 30  # of a part that failed
 _SUMMARY = re.compile(r"(?:=+ )?(?:\d+ [a-z]+, )*\d+ [a-z]+ in \d[\d.]*s\b")  # pytest's last line
 
 
@@ -79,7 +81,7 @@ def main() -> int:
     """Run the parts; the exit code."""
     began = time.monotonic()
     limit = 60 * float(os.environ.get("CI_MINUTES", "48"))
-    expected, failed, left_out = 0.0, [], []
+    expected, failed, left_out = 0.0, dict[str, deque[str]](), []
     tests: Counter[str] = Counter()
     for part in PARTS:
         elapsed = time.monotonic() - began
@@ -88,13 +90,17 @@ def main() -> int:
             left_out.append(f"{part.name}: not run, it takes about {part.minutes * slowness:.0f} minutes here")
             continue
         say(f"{part.name} (after {elapsed / 60:.0f} minutes)")
-        passed = run(part, None if part.always else limit - elapsed, tests)
+        last = deque[str](maxlen=LAST_LINES)
+        passed = run(part, None if part.always else limit - elapsed, tests, last)
         if passed is None:
             left_out.append(f"{part.name}: not run to the end, its time was over")
         elif not passed:
-            failed.append(part.name)
+            failed[part.name] = last
             tests["failed"] += not part.tests
         expected += part.minutes
+    for name, last in failed.items():
+        say(f"{name}: its last lines")
+        print("\n".join(last), flush=True)
     say(f"the end, after {(time.monotonic() - began) / 60:.0f} minutes")
     for line in (*left_out, *(f"{name}: FAILED" for name in failed)):
         print(line, flush=True)
@@ -102,9 +108,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def run(part: Part, seconds: float | None, tests: Counter[str]) -> bool | None:
-    """Whether the part passed; None if its time was over before anything failed. Adds its tests to the counts."""
-    code, counts = call((*part.command, *TWO_AT_A_TIME) if part.tests else part.command, seconds)
+def run(part: Part, seconds: float | None, tests: Counter[str], last: deque[str]) -> bool | None:
+    """Whether the part passed; None if its time was over before anything failed.
+
+    Adds its tests to the counts, and its lines to the last ones.
+    """
+    code, counts = call((*part.command, *TWO_AT_A_TIME) if part.tests else part.command, seconds, last)
     if not part.tests or code not in (None, FAILED_TESTS):
         if part.tests:
             tests.update(counts)
@@ -112,7 +121,7 @@ def run(part: Part, seconds: float | None, tests: Counter[str]) -> bool | None:
         return None if code is None else code == 0
     say(f"{part.name}: once more, alone, what failed")
     again = ("--last-failed", "--last-failed-no-failures=none", f"--maxfail={MOST_REPEATED}")
-    repeated, repeated_counts = call((*part.command, *again), REPEAT_SECONDS)
+    repeated, repeated_counts = call((*part.command, *again), REPEAT_SECONDS, last)
     if repeated not in (0, NO_TESTS):
         tests.update(counts)
         tests["failed"] += not counts["failed"]
@@ -121,8 +130,8 @@ def run(part: Part, seconds: float | None, tests: Counter[str]) -> bool | None:
     return None if code is None else True
 
 
-def call(command: tuple[str, ...], seconds: float | None) -> tuple[int | None, Counter[str]]:
-    """Run a command, and print its output as it comes.
+def call(command: tuple[str, ...], seconds: float | None, last: deque[str]) -> tuple[int | None, Counter[str]]:
+    """Run a command, print its output as it comes, and add its lines to the last ones.
 
     Returns:
         The exit code, None if the command was ended for its time; and how many tests passed, failed and were skipped,
@@ -131,7 +140,7 @@ def call(command: tuple[str, ...], seconds: float | None) -> tuple[int | None, C
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout is not None
     counts: Counter[str] = Counter()
-    printing = threading.Thread(target=print_and_count, args=(process.stdout, counts))
+    printing = threading.Thread(target=print_and_count, args=(process.stdout, counts, last))
     printing.start()
     try:
         code: int | None = process.wait(seconds)
@@ -147,12 +156,13 @@ def call(command: tuple[str, ...], seconds: float | None) -> tuple[int | None, C
     return code, counts
 
 
-def print_and_count(output: IO[bytes], counts: Counter[str]) -> None:
-    """Print lines, and take the counts of pytest's summary from them."""
+def print_and_count(output: IO[bytes], counts: Counter[str], last: deque[str]) -> None:
+    """Print lines, keep the last ones, and take the counts of pytest's summary from them."""
     for line in iter(output.readline, b""):
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
         text = line.decode(errors="replace").strip()
+        last.append(text)
         if _SUMMARY.match(text):
             for number, what in re.findall(r"(\d+) (passed|failed|skipped|error)", text):
                 counts["failed" if what == "error" else what] += int(number)
