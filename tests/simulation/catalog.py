@@ -199,7 +199,7 @@ class SimulatedCatalog(MetastoreCatalog):
 
     def _served(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         world = self.pointer.store.world
-        with world.as_server():
+        with world.as_server(), metadata_writes(table.properties, "a server"):  # also of a request that arrives late
             return self._server_commit(table, requirements, updates)
 
     def _server_commit(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
