@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -141,18 +142,80 @@ def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypat
         for number in range(4):
             lakescan.table(folder).append(rows(10 + number))
 
-    create, calls = version_files.put_if_absent, []
-
-    def created(*arguments: Any) -> bool:
-        calls.append(arguments)
-        if len(calls) == 1:
-            others()
-        return create(*arguments)
-
-    monkeypatch.setattr(version_files, "put_if_absent", created)
+    around_creation(monkeypatch, others, lambda: None)
     lakescan.table(folder).append(rows(1))
     assert ids(folder) == [1, 10, 11, 12, 13]
     assert versions(folder) == ["v6.metadata.json", "v7.metadata.json"]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_a_commit_that_the_metadata_log_has_forgotten_stands_by_its_snapshot(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """More commits than the log keeps came between the commit and its look at the later versions."""
+    table, folder = _forgetful(folder.parent / "few", version)
+
+    def others() -> None:
+        for number in range(3):
+            lakescan.table(folder).append(rows(10 + number))
+
+    around_creation(monkeypatch, lambda: None, others)
+    table.append(rows(1))
+    assert ids(folder) == [1, 10, 11, 12]
+    assert "v3.metadata.json" in versions(folder)
+
+
+def test_of_two_versions_of_the_same_millisecond_the_one_with_the_snapshot_stands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks that are behind make all writers choose the millisecond after the last commit."""
+    table, folder = _forgetful(folder.parent / "few")
+    monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)
+
+    def others() -> None:
+        for number in range(2):
+            lakescan.table(folder).append(rows(10 + number))
+        (folder / "metadata/v3.metadata.json").unlink()
+
+    around_creation(monkeypatch, others, lambda: None)
+    table.append(rows(1))
+    assert ids(folder) == [1, 10, 11]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_commit_that_nothing_shows_any_more_has_an_unknown_outcome_and_keeps_its_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Its snapshot has expired, and the metadata log does not reach back to it."""
+    table, folder = _forgetful(folder.parent / "few", version)
+
+    def others() -> None:
+        for number in range(3):
+            lakescan.table(folder).append(rows(10 + number))
+        lakescan.table(folder).expire_snapshots(retain_last=1, older_than=datetime.now(UTC) + timedelta(days=1))
+
+    around_creation(monkeypatch, lambda: None, others)
+    with pytest.raises(lakescan.CommitStateUnknown, match="neither their snapshots nor their metadata log"):
+        table.append(rows(1))
+    assert ids(folder) == [1, 10, 11, 12]
+
+
+def test_a_change_of_properties_that_nothing_shows_any_more_has_an_unknown_outcome(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, folder = _forgetful(folder.parent / "few")
+    draft = table.alter().set_properties({"a": "b"})
+
+    def others() -> None:
+        lakescan.table(folder).alter().unset_properties("a").commit()
+        for number in range(2):
+            lakescan.table(folder).append(rows(10 + number))
+
+    before = len(versions(folder))
+    around_creation(monkeypatch, lambda: None, others)
+    with pytest.raises(lakescan.CommitStateUnknown, match="neither their snapshots nor their metadata log"):
+        draft.commit()
+    assert len(versions(folder)) == before + 4
 
 
 def test_all_writers_of_a_version_create_the_same_name(folder: Path) -> None:
@@ -307,6 +370,15 @@ def test_orphans_are_removed_beside_the_hint_and_the_versions(folder: Path) -> N
     assert not orphan.exists()
     assert hint(folder) == "2"
     assert ids(folder) == [1]
+
+
+def _forgetful(folder: Path, version: str = "2") -> tuple[lakescan.Table, Path]:
+    """Make a table whose metadata log keeps a single version; return it with its folder."""
+    properties = {"format-version": version, "write.metadata.previous-versions-max": "1"}
+    lakescan.catalog("lake").create_table(f"db.{folder.name}", "id BIGINT", properties=properties)
+    table = lakescan.table(folder)
+    table.append(rows())
+    return table, folder
 
 
 def _their_next(folder: Path, more: pa.Table) -> bytes:

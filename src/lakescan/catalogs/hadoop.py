@@ -34,7 +34,7 @@ from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.metadata.write import MetadataNotWritten, metadata_text, parsed_metadata, with_all_metadata
+from lakescan.iceberg.metadata.write import MetadataNotWritten, parsed_metadata, with_all_metadata
 from lakescan.iceberg.write.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
@@ -105,7 +105,7 @@ class HadoopTables(MetastoreCatalog):
         # What is written is checked like what was there: a commit must not move the table or its metadata.
         files = self._files(now.name())
         files.check_writable(now.metadata_location, staged.metadata.location, staged.metadata.properties)
-        location = self._created(files, version_of(now.metadata_location) + 1, staged.metadata, now.metadata.properties)
+        location = self._created(files, version_of(now.metadata_location) + 1, staged.metadata, now.metadata)
         if location is None:
             raise CommitFailedException(f"{'.'.join(now.name())} has been updated by another writer")
         return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
@@ -118,14 +118,16 @@ class HadoopTables(MetastoreCatalog):
         files.check_writable(
             join(self._folder(name), "metadata/v1.metadata.json"), metadata.location, metadata.properties
         )
-        if self._created(files, 1, metadata, metadata.properties) is None:
+        if self._created(files, 1, metadata) is None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
 
-    def _created(self, files: VersionFiles, version: int, metadata: Any, base: Mapping[str, str]) -> str | None:
-        is_compressed = IcebergProperties(base, files.folder).metadata_codec == "gzip"
-        text, updated = metadata_text(metadata), metadata.last_updated_ms
+    def _created(self, files: VersionFiles, version: int, metadata: Any, base: Any = None) -> str | None:
+        """Create the metadata file of a version, which is based on `base`; a new table's is based on None."""
+        codec = IcebergProperties((base or metadata).properties, files.folder).metadata_codec
+        known = {each.snapshot_id for each in base.snapshots} if base is not None else set()
+        added = [each for each in metadata.snapshots if each.snapshot_id not in known]
         try:
-            return files.create(version, text, updated, is_compressed=is_compressed)
+            return files.create(version, metadata, added, is_compressed=codec == "gzip")
         except NotCreated as error:
             raise MetadataNotWritten(str(error)) from error
 

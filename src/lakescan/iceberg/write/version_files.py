@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import gzip
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyarrow import fs as pafs
 
-from lakescan.errors import LakescanError, MissingFile, NotATable, UnsupportedFeature
+from lakescan.errors import LakescanError, MissingFile, NotATable, StorageError, UnsupportedFeature
 from lakescan.iceberg.metadata.locate import (
     HINT,
     VERSION_NAME,
@@ -27,6 +28,8 @@ from lakescan.iceberg.metadata.locate import (
     is_draft_name,
     is_metadata_file,
 )
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
 from lakescan.storage.locations import is_same_place, normal
@@ -92,7 +95,7 @@ class VersionFiles:
                 f"{doing}, which has the property write.metadata.path",
                 "Without a catalog, readers find metadata in the table's own folder. Unset the property.",
             )
-        if VERSION_NAME.fullmatch(location.rpartition("/")[2]) is None:
+        if VERSION_NAME.fullmatch(_name_of(location)) is None:
             raise _needs_a_catalog(doing, location)
 
     def check_owner(self) -> None:
@@ -107,21 +110,24 @@ class VersionFiles:
         if named:
             raise _needs_a_catalog(doing, join(self._metadata, max(named)))
 
-    def create(self, version: int, text: str, updated_ms: int, *, is_compressed: bool) -> str | None:
+    def create(
+        self, version: int, metadata: Any, added: Sequence[Any] = (), *, is_compressed: bool = False
+    ) -> str | None:
         """Create the metadata file of a version; return its location, or None if another writer has made the version.
 
         Args:
             version: The number after that of the state that the commit is based on.
-            text: The metadata, as JSON.
-            updated_ms: Its `last-updated-ms`.
+            metadata: The table's new metadata, as pyiceberg's.
+            added: The snapshots (pyiceberg's) that the new metadata adds to the state that the commit is based on.
             is_compressed: Whether the state that the commit is based on has its metadata compressed: all writers of a
                 version must create a file of the same name.
 
         Raises:
             UnsupportedFeature: The store cannot create a file exclusively. Nothing was written.
             NotCreated: Nothing was written.
-            StorageError: The file may have been created.
+            StorageError: The file may have been created, and may be a version of the table.
         """
+        text = metadata_text(metadata)
         name = f"v{version}{'.gz' if is_compressed else ''}.metadata.json"
         location = join(self._metadata, name)
         data = gzip.compress(text.encode()) if is_compressed else text.encode()
@@ -133,7 +139,7 @@ class VersionFiles:
             return None
         if is_local and not self._is_kept(location, data):
             return None
-        if not self._is_current(version, name, updated_ms):
+        if not self._is_current(version, name, metadata, added):
             self.storage.remove([location])
             return None
         self._write_hint(version)
@@ -149,11 +155,12 @@ class VersionFiles:
             self.storage.remove([self._checksum(name) for name in drafts])
         return self.storage.read(location) == data
 
-    def _is_current(self, version: int, name: str, updated_ms: int) -> bool:
+    def _is_current(self, version: int, name: str, metadata: Any, added: Sequence[Any]) -> bool:
         """Whether the file that was just created is the table's newest version, or later versions are based on it.
 
         It is not if other writers had made the version before, and have removed its file since as an old one; and not
-        if one of them has made the version under the name of another codec.
+        if one of them has made the version under the name of another codec. Raises `StorageError` if the later
+        versions do not show it.
         """
         files = self.storage.list(self._metadata, lambda name: VERSION_NAME.fullmatch(name) is not None)
         versions = {each.name: version_of(each.name) for each in files}
@@ -162,9 +169,14 @@ class VersionFiles:
             return False
         if max(versions.values(), default=0) <= version:
             return True
-        place = normal(join(self._metadata, name))
         now = IcebergTable.open(self.folder, self.storage).metadata
-        return any(at == updated_ms and normal(file) == place for at, file in now.metadata_log)
+        found = _is_based_on(now, version, join(self._metadata, name), metadata, added)
+        if found is None:
+            raise StorageError(
+                f"{join(self._metadata, name)} was created, but there are later versions, and neither their snapshots "
+                "nor their metadata log show whether they are based on it"
+            )
+        return found
 
     def _write_hint(self, version: int) -> None:
         """Write the version hint, unless it names a later version. Readers look for later versions than the hint's."""
@@ -183,9 +195,43 @@ class VersionFiles:
         return join(self._metadata, f".{name}.crc")
 
 
+def _is_based_on(now: TableMetadata, version: int, location: str, metadata: Any, added: Sequence[Any]) -> bool | None:
+    """Whether the current state of a table is based on a version's metadata file; None if it does not show.
+
+    A snapshot that the version added proves it. Another snapshot with its sequence number disproves it, as does a log
+    that names another file, or another time, for the version. That the log names the file with its time proves it only
+    for versions that add no snapshot: another writer may have made the version in the same millisecond, and the
+    snapshot of this one may have expired.
+
+    Args:
+        now: The current state, of a later version.
+        version: The number of the version.
+        location: The location of its metadata file.
+        metadata: Its metadata, as pyiceberg's.
+        added: The snapshots (pyiceberg's) that it added.
+    """
+    if now.uuid is not None and now.uuid != str(metadata.table_uuid):
+        return False
+    if any(each.snapshot_id in now.snapshots for each in added):
+        return True
+    if now.format_version > 1:
+        taken = {each.sequence_number for each in now.snapshots.values()}
+        if any(each.sequence_number in taken for each in added):
+            return False
+    logged = [at for at, file in now.metadata_log if normal(file) == normal(location)]
+    numbers = [int(found[1]) for _, file in now.metadata_log if (found := VERSION_NAME.fullmatch(_name_of(file)))]
+    if metadata.last_updated_ms not in logged and min(numbers, default=version + 1) <= version:
+        return False
+    return True if logged and not added else None
+
+
+def _name_of(location: str) -> str:
+    return location.rpartition("/")[2]
+
+
 def version_of(location: str) -> int:
     """The version of a metadata file by its name, `vN.metadata.json`; raises `NotATable` for other names."""
-    found = VERSION_NAME.fullmatch(location.rpartition("/")[2])
+    found = VERSION_NAME.fullmatch(_name_of(location))
     if found is None:
         raise NotATable(f"{location} is not the metadata file of a table without a catalog")
     return int(found[1])
