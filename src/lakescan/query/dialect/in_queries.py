@@ -4,11 +4,17 @@ Spark makes joins of IN and NOT IN. A row without a match has the value false, f
 the opposite of `x IN ...`. Spark therefore decides by the place of a NOT. A NOT goes through AND, OR, other NOTs and
 comparisons with constants down to IN, as in Spark's optimizer. In the condition of an outer join, NOT IN is the
 opposite of IN if Spark evaluates it in the join. Spark does so unless a filter before the join can evaluate it.
+
+Before that, Spark's optimizer (`BooleanSimplification`) takes IN and NOT IN for opposites: it makes TRUE of
+`x IN ... OR x NOT IN ...`, and extracts common operands of AND and OR, so that more such pairs meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from lakescan.common import types as t
@@ -40,12 +46,106 @@ def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
     return None
 
 
-def are_opposite(node: Any) -> bool:
-    """Whether the operands of AND or OR are an expression and its negation, of which Spark makes FALSE or TRUE."""
+@dataclass(frozen=True)
+class Test:
+    """A condition other than AND, OR and NOT, or its negation.
+
+    `key` is equal for conditions that Spark takes for the same, and for their negations, whose `sign` is another one.
+    """
+
+    node: Any
+    is_negated: bool
+    key: Hashable
+    sign: bool
+
+    def is_opposite(self, other: Condition) -> bool:
+        """Whether another condition is the negation of this one."""
+        return isinstance(other, Test) and self.key == other.key and self.sign != other.sign
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two conditions joined by AND or OR."""
+
+    word: str
+    left: Condition
+    right: Condition
+
+
+Condition = Test | Both | bool  # TRUE and FALSE are themselves
+
+
+def simplified(condition: Condition) -> Condition:
+    """Return a condition as Spark's optimizer leaves it, which takes IN and NOT IN of a query for opposites."""
+    if not isinstance(condition, Both):
+        return condition
+    word = condition.word
+    left, right = simplified(condition.left), simplified(condition.right)
+    decides = word == "OR"
+    if isinstance(left, bool) or isinstance(right, bool):
+        constant, other = (left, right) if isinstance(left, bool) else (right, left)
+        return decides if constant is decides else other
+    if isinstance(left, Test) and left.is_opposite(right):
+        return decides
+    inner = "OR" if word == "AND" else "AND"
+    lefts, rights = _parts(left, inner), _parts(right, inner)
+    common = [each for each in lefts if _is_in(each, rights)]
+    if not common:
+        return Both(word, left, right)
+    firsts, seconds = ([each for each in side if not _is_in(each, common)] for side in (lefts, rights))
+    if firsts and seconds:
+        common.append(Both(word, _joined(inner, firsts), _joined(inner, seconds)))
+        return simplified(_joined(inner, common))
+    return _joined(inner, common)
+
+
+def _parts(condition: Condition, word: str) -> list[Condition]:
+    """The operands of a chain of AND or OR."""
+    if isinstance(condition, Both) and condition.word == word:
+        return [*_parts(condition.left, word), *_parts(condition.right, word)]
+    return [condition]
+
+
+def _joined(word: str, conditions: Sequence[Condition]) -> Condition:
+    return reduce(lambda one, other: Both(word, one, other), conditions)
+
+
+def _is_in(condition: Condition, others: Sequence[Condition]) -> bool:
+    return any(_key(condition) == _key(other) for other in others)
+
+
+def _key(condition: Condition) -> Hashable:
+    """A value that is equal for conditions that Spark takes for the same: the order of operands is of no meaning."""
+    if isinstance(condition, Both):
+        return condition.word, frozenset(_key(each) for each in _parts(condition, condition.word))
+    return condition if isinstance(condition, bool) else (condition.sign, condition.key)
+
+
+def key_of_sql(sql: str) -> str:
+    """Return SQL with the names that it defines (`AS r7`) numbered by their places, to compare queries by it."""
+    names = dict.fromkeys(re.findall(r"\bAS (r\d+)\b", sql))
+    numbered = {name: f"q{n}" for n, name in enumerate(names)}
+    return re.sub(r"\br\d+\b", lambda found: numbered.get(found[0], found[0]), sql)
+
+
+def decided(node: Any) -> Any:
+    """Return the value of a CASE without parentheses whose conditions are constants; any other node as it is."""
     from sqlglot import exp
 
-    left, right = node.left.unnest(), node.right.unnest()
-    return any(isinstance(one, exp.Not) and one.this.unnest() == other for one, other in ((left, right), (right, left)))
+    node = node.unnest()
+    if isinstance(node, exp.If):
+        cases, default = [(node.this, node.args.get("true"))], node.args.get("false")
+    elif isinstance(node, exp.Case) and node.this is None:
+        cases, default = [(each.this, each.args["true"]) for each in node.args["ifs"]], node.args.get("default")
+    else:
+        return node
+    for test, value in cases:
+        constant = test.unnest()
+        if isinstance(constant, exp.Boolean) and constant.this:
+            return decided(value)
+        if not isinstance(constant, exp.Boolean) and not is_null_constant(constant):
+            return node
+    return exp.Null() if default is None else decided(default)
 
 
 def holds_in_query(node: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Protocol
@@ -106,7 +106,7 @@ class Values(Translator):
             case exp.In() if node.args.get("query") is not None:
                 return self._in_query(node, False)
             case exp.Not() | exp.And() | exp.Or() | exp.EQ() | exp.NEQ() | exp.In() if in_queries.decides(node):
-                return self._truth(node, False)
+                return self._truth(node)
             case exp.Case() if node.this is not None and in_queries.holds_in_query(node.this):
                 return self(_searched(node))
             case exp.Window():
@@ -154,24 +154,62 @@ class Values(Translator):
             raise InvalidStatement(f"a query as a value must have one column; this one has {len(columns)}")
         return Typed(f"({sql})", columns[0].type, True)
 
-    def _truth(self, node: Any, is_negated: bool) -> Typed:
-        """A truth value, or its opposite, with NOT as far down as Spark puts it."""
+    def _truth(self, node: Any) -> Typed:
+        """A truth value, simplified as Spark does it, with NOT as far down as Spark puts it."""
+        return self._of_condition(in_queries.simplified(self._condition(node, False)))
+
+    def _condition(self, node: Any, is_negated: bool) -> in_queries.Condition:
+        """The operands of AND, OR and NOT in a condition, or in its negation."""
         from sqlglot import exp
 
-        node = node.unnest()
+        node = in_queries.decided(node)
         if isinstance(node, exp.Not):
-            return self._truth(node.this, not is_negated)
-        if isinstance(node, exp.In) and node.args.get("query") is not None:
-            return self._in_query(node, is_negated)
-        if in_queries.holds_in_query(node):
-            if isinstance(node, exp.And | exp.Or):
-                if in_queries.are_opposite(node):
-                    return literal(isinstance(node, exp.Or) != is_negated, t.BOOLEAN)
-                word = "AND" if isinstance(node, exp.And) != is_negated else "OR"
-                return chain(word, [self._truth(each, is_negated) for each in (node.left, node.right)])
-            if (compared := in_queries.compared_with_constant(node)) is not None:
-                return self._truth(compared[0], is_negated == compared[1])
-        return inverse(self(node)) if is_negated else self(node)
+            return self._condition(node.this, not is_negated)
+        if isinstance(node, exp.And | exp.Or):
+            word = "AND" if isinstance(node, exp.And) != is_negated else "OR"
+            return in_queries.Both(word, *(self._condition(each, is_negated) for each in (node.left, node.right)))
+        if isinstance(node, exp.Boolean):
+            return bool(node.this) != is_negated
+        compared = in_queries.compared_with_constant(node) if in_queries.holds_in_query(node) else None
+        if compared is not None:
+            return self._condition(compared[0], is_negated == compared[1])
+        key, is_opposite = self._key_of(node)
+        return in_queries.Test(node, is_negated, key, is_negated == is_opposite)
+
+    def _key_of(self, node: Any) -> tuple[Hashable, bool]:
+        """What a condition has in common with others of the same meaning, and whether it is the negation of that."""
+        from sqlglot import exp
+
+        def key(each: Any) -> str:
+            return in_queries.key_of_sql(self(each).sql)
+
+        match node:
+            case exp.In() if node.args.get("query") is not None:
+                sql, columns = self._queries.inner(node.args["query"], self.scope)
+                return (
+                    "IN",
+                    tuple(map(key, in_queries.subjects_of(node, len(columns)))),
+                    in_queries.key_of_sql(sql),
+                ), False
+            case exp.EQ() | exp.NEQ() if not isinstance(node.this, exp.Tuple):
+                return ("=", frozenset((key(node.this), key(node.expression)))), isinstance(node, exp.NEQ)
+            case exp.LT() | exp.GTE() if not isinstance(node.this, exp.Tuple):
+                return ("<", key(node.this), key(node.expression)), isinstance(node, exp.GTE)
+            case exp.GT() | exp.LTE() if not isinstance(node.this, exp.Tuple):
+                return ("<", key(node.expression), key(node.this)), isinstance(node, exp.LTE)
+            case exp.In() if not isinstance(node.this, exp.Tuple):
+                return ("IN", key(node.this), frozenset(map(key, node.expressions))), False
+        return key(node), False
+
+    def _of_condition(self, condition: in_queries.Condition) -> Typed:
+        if isinstance(condition, bool):
+            return literal(condition, t.BOOLEAN)
+        if isinstance(condition, in_queries.Both):
+            return chain(condition.word, [self._of_condition(each) for each in (condition.left, condition.right)])
+        node = condition.node
+        if type(node).__name__ == "In" and node.args.get("query") is not None:
+            return self._in_query(node, condition.is_negated)
+        return inverse(self(node)) if condition.is_negated else self(node)
 
     def _in_query(self, node: Any, is_negated: bool) -> Typed:
         sql, columns = self._queries.inner(node.args["query"], self.scope)
