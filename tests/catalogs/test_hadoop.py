@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.catalogs.hadoop import HadoopCatalog
 from tests.support import own_catalog
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
@@ -182,6 +183,58 @@ def test_a_table_whose_files_another_has_is_not_dropped(lake: lakescan.Catalog) 
     with pytest.raises(lakescan.UnsupportedFeature, match=r"has files of db\.copy"):
         lake.drop_table("db.t")
     assert ids(source.refresh()) == [1]
+
+
+@pytest.mark.parametrize("inner", ["iceberg", "delta"])
+def test_a_table_whose_folder_has_another_table_is_not_dropped(
+    lake: lakescan.Catalog, warehouse: Path, inner: str
+) -> None:
+    lake.create_table("db.t", "id BIGINT, part STRING").append(rows(1))
+    (warehouse / "db/t/more").mkdir()  # as other engines make a namespace
+    if inner == "delta":
+        lakescan.save(rows(2), warehouse / "db/t/more/u", format="delta")
+    else:
+        lake.create_table("db.t.more.u", "id BIGINT, part STRING").append(rows(2))
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"dropping lake.db.t, whose folder has the table at .*/u"):
+        lake.drop_table("db.t")
+    assert ids(lake.load_table("db.t")) == [1]
+    assert ids(lakescan.table(warehouse / "db/t/more/u")) == [2]
+
+
+def test_a_table_is_not_made_in_the_folder_of_a_namespace_with_tables(lake: lakescan.Catalog) -> None:
+    lake.create_namespace("db.inner")
+    lake.create_table("db.inner.t", "id BIGINT")
+    with pytest.raises(lakescan.UnsupportedFeature, match="db.inner is a namespace, which has the table"):
+        lake.create_table("db.inner", "id BIGINT")
+    assert lake.list_tables("db.inner") == ["db.inner.t"]
+
+
+def test_a_table_has_no_namespaces(lake: lakescan.Catalog, warehouse: Path) -> None:
+    lake.create_table("db.t", "id BIGINT")
+    with pytest.raises(lakescan.NoSuchNamespace, match="db.t.inner"):
+        lake.create_namespace("db.t.inner")
+    assert not (warehouse / "db/t/inner").exists()
+
+
+def test_a_drop_takes_a_version_that_came_while_the_folder_was_deleted(
+    lake: lakescan.Catalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an object store, a folder is listed and then deleted."""
+    lake.create_table("db.t", "id BIGINT")
+    late, delete = warehouse / "db/t/metadata/v2.metadata.json", HadoopCatalog._delete
+    content = (warehouse / "db/t/metadata/v1.metadata.json").read_bytes()
+
+    def deleted(self: HadoopCatalog, folder: str) -> None:
+        delete(self, folder)
+        if not calls:
+            late.parent.mkdir(parents=True)
+            late.write_bytes(content)
+        calls.append(folder)
+
+    calls: list[str] = []
+    monkeypatch.setattr(HadoopCatalog, "_delete", deleted)
+    lake.drop_table("db.t")
+    assert (len(calls), lake.list_tables("db")) == (2, [])
 
 
 def test_tables_are_neither_renamed_nor_registered_nor_elsewhere(lake: lakescan.Catalog, tmp_path: Path) -> None:

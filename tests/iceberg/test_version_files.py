@@ -394,3 +394,42 @@ def _their_next(folder: Path, more: pa.Table) -> bytes:
 
 def _replaced(java: Java) -> None:
     assert java.rename()
+
+
+@pytest.mark.parametrize("then", ["dropped", "made again", "made again, with as many versions"])
+def test_a_commit_to_a_table_that_is_dropped_meanwhile_fails(
+    lake: lakescan.Catalog, folder: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    table = lakescan.table(folder)
+    for number in range(3):
+        table.append(rows(number))
+
+    def drop() -> None:
+        lake.drop_table("db.t")
+        if then != "dropped":
+            made = lake.create_table("db.t", "id BIGINT")
+            for number in range(3 if "versions" in then else 1):
+                made.append(rows(70 + number))
+
+    around_creation(monkeypatch, drop, lambda: None)
+    with pytest.raises(lakescan.NoSuchTable if then == "dropped" else lakescan.CommitConflict, match="was dropped"):
+        table.append(rows(9))
+    if then == "dropped":
+        assert lake.list_tables("db") == []
+    else:
+        assert ids(folder) == ([70, 71, 72] if "versions" in then else [70])
+
+
+def test_a_commit_based_on_a_version_that_a_rename_replaced_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java renames late over the version of another writer, from which this commit was already made."""
+    table = lakescan.table(folder)
+    theirs, java = _their_next(folder, rows(7)), Java(folder, 2)
+    java.look(theirs)
+    draft = java.draft.read_bytes()
+    table.append(rows(1))  # removes the draft; let the rename come before that
+    java.draft.write_bytes(draft)
+    around_creation(monkeypatch, lambda: _replaced(java), lambda: None)
+    lakescan.table(folder).append(rows(2))
+    assert ids(folder) == [2, 7]

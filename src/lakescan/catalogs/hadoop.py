@@ -28,7 +28,7 @@ from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.other_tables import named_by, tables_that_may_share
+from lakescan.catalogs.other_tables import named_by, tables_inside, tables_that_may_share
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
@@ -74,13 +74,17 @@ class HadoopTables(MetastoreCatalog):
     def load_table(self, identifier: _Name) -> Table:
         """Open a table at its current version; raises `NoSuchTableError`."""
         name = self.identifier_to_tuple(identifier)
+        return self._loaded(name)[0]
+
+    def _loaded(self, name: tuple[str, ...]) -> tuple[Table, bytes]:
+        """A table at its current version, and the content of its metadata file."""
         try:
             location, data = self._files(name).read()
         except NotATable as error:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}") from error
         # Decompressed by its first bytes: pyiceberg does not know the name `.metadata.json.gz`.
         metadata = parsed_metadata(unpacked(data, location), join(self._folder(name), "metadata.json"))
-        return Table(name, metadata, location, _NoFiles(self.properties), self)
+        return Table(name, metadata, location, _NoFiles(self.properties), self), data
 
     def current(self, identifier: _Name) -> str | None:
         """The location of a table's current metadata file; None if there is no table."""
@@ -97,7 +101,7 @@ class HadoopTables(MetastoreCatalog):
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         """Commit to the current version of a table, by creating the metadata file of the next version."""
-        now = self.load_table(table.name())
+        now, data = self._loaded(self.identifier_to_tuple(table.name()))
         self.check_writable(now)
         staged = self._update_and_stage_table(now, now.name(), requirements, updates)
         if staged.metadata == now.metadata:
@@ -105,7 +109,7 @@ class HadoopTables(MetastoreCatalog):
         # What is written is checked like what was there: a commit must not move the table or its metadata.
         files = self._files(now.name())
         files.check_writable(now.metadata_location, staged.metadata.location, staged.metadata.properties)
-        location = self._created(files, version_of(now.metadata_location) + 1, staged.metadata, now.metadata)
+        location = self._created(files, staged.metadata, (now, data))
         if location is None:
             raise CommitFailedException(f"{'.'.join(now.name())} has been updated by another writer")
         return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
@@ -118,16 +122,19 @@ class HadoopTables(MetastoreCatalog):
         files.check_writable(
             join(self._folder(name), "metadata/v1.metadata.json"), metadata.location, metadata.properties
         )
-        if self._created(files, 1, metadata) is None:
+        if self._created(files, metadata) is None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
 
-    def _created(self, files: VersionFiles, version: int, metadata: Any, base: Any = None) -> str | None:
-        """Create the metadata file of a version, which is based on `base`; a new table's is based on None."""
-        codec = IcebergProperties((base or metadata).properties, files.folder).metadata_codec
-        known = {each.snapshot_id for each in base.snapshots} if base is not None else set()
+    def _created(self, files: VersionFiles, metadata: Any, base: tuple[Table, bytes] | None = None) -> str | None:
+        """Create the metadata file of the version after `base`, a table with its file's content; None if it is new."""
+        before = metadata if base is None else base[0].metadata
+        is_compressed = IcebergProperties(before.properties, files.folder).metadata_codec == "gzip"
+        known = set() if base is None else {each.snapshot_id for each in before.snapshots}
         added = [each for each in metadata.snapshots if each.snapshot_id not in known]
+        previous = None if base is None else (base[0].metadata_location, base[1])
+        version = 1 if previous is None else version_of(previous[0]) + 1
         try:
-            return files.create(version, metadata, added, is_compressed=codec == "gzip")
+            return files.create(version, metadata, added, previous, is_compressed=is_compressed)
         except NotCreated as error:
             raise MetadataNotWritten(str(error)) from error
 
@@ -226,12 +233,16 @@ class HadoopCatalog(HadoopTables):
     def drop_table(self, identifier: _Name) -> None:
         """Delete the folder of a table, as Java does; raises `NoSuchTableError`.
 
-        Raises `UnsupportedFeature` if another table of the warehouse has files in the folder.
+        Raises `UnsupportedFeature` if another table is, or has files, in the folder.
         """
         name = self.identifier_to_tuple(identifier)
-        if self.current(name) is None:
-            raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+        uuid = self.load_table(name).metadata.table_uuid
         folder, full = self._folder(name), Identifier(self.name, name[:-1], name[-1])
+        if inside := tables_inside(self._storage, folder):
+            raise UnsupportedFeature(
+                f"dropping {full}, whose folder has the table at {inside[0]}",
+                "A catalog of type hadoop drops a table by deleting its folder. Drop or move the other table first.",
+            )
         for table in tables_that_may_share(self, full, [folder], "dropping"):
             for files in named_by([table], self._storage):
                 if any(below(files, [folder]).to_pylist()):
@@ -240,6 +251,16 @@ class HadoopCatalog(HadoopTables):
                         "A catalog of type hadoop drops a table by deleting its folder. Drop the other table first.",
                     )
         self._delete(folder)
+        # In an object store, a commit may have come between the listing of the folder and its deletion.
+        while self._uuid(name) == uuid:
+            self._delete(folder)
+
+    def _uuid(self, name: tuple[str, ...]) -> Any:
+        """The UUID of a table; None if there is no table."""
+        try:
+            return self.load_table(name).metadata.table_uuid
+        except NoSuchTableError:
+            return None
 
     def purge_table(self, identifier: _Name) -> None:
         """Delete the folder of a table."""
@@ -261,13 +282,35 @@ class HadoopCatalog(HadoopTables):
         name = self.identifier_to_tuple(namespace) if namespace else ()
         return bool(name) and self._is_namespace(join(self._warehouse, *map(_checked, name)))
 
+    def _create_staged_table(
+        self,
+        identifier: _Name,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: Any = UNSORTED_SORT_ORDER,
+        properties: Any = None,
+    ) -> StagedTable:
+        name = self.identifier_to_tuple(identifier)
+        if self.current(name) is None and (inside := tables_inside(self._storage, self._folder(name))):
+            raise NotImplementedError(
+                f"{'.'.join(name)} is a namespace, which has the table at {inside[0]}: choose another name"
+            )
+        return super()._create_staged_table(identifier, schema, location, partition_spec, sort_order, properties)
+
     def create_namespace(self, namespace: _Name, properties: Any = None) -> None:
-        """Make a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties."""
+        """Make a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties.
+
+        Raises `NoSuchNamespaceError` in a table: its folder goes with the table.
+        """
         if properties:
             raise NotImplementedError(
                 f"Namespaces of a catalog of type hadoop are folders, without properties such as {min(properties)!r}."
             )
         name = self.identifier_to_tuple(namespace)
+        for length in range(1, len(name)):
+            if self._is_table(self._folder(name[:length])):
+                raise NoSuchNamespaceError(f"{'.'.join(name[:length])} is a table, which has no namespaces")
         if self._storage.exists(folder := self._folder(name)):
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {'.'.join(name)}")
         self._storage.make_folder(folder)

@@ -1,24 +1,32 @@
-"""The other tables of a catalog that may reference files in some folders."""
+"""Other tables: those of a catalog that may reference files in some folders, and those inside a folder."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.common.arrays import as_array
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
-from lakescan.storage.locations import may_overlap
+from lakescan.storage.listed import listed
+from lakescan.storage.locations import may_overlap, normal, normalize
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+_ICEBERG = re.compile(r"(.*)/metadata/[^/]+\.metadata\.json(?:\.gz)?")
+_DELTA = re.compile(r"(.*)/_delta_log/[^/]+")
+_OF_TABLES = r"/metadata/[^/]+\.metadata\.json(?:\.gz)?$|/_delta_log/[^/]+$"
 
 
 def tables_that_may_share(catalog: Catalog, identifier: Identifier, folders: Sequence[str], doing: str) -> list[Table]:
@@ -69,3 +77,20 @@ def named_by(tables: Iterable[Table], storage: Storage) -> Iterator[pa.Array]:
         with suppress(NoSuchTableError):
             table.refresh()
         yield from named_files(IcebergTable.open(table.metadata_location, storage))
+
+
+def metadata_of_tables(files: pa.Table) -> pa.Table:
+    """Return those listed files (`listed.LISTED`) that are a table's metadata or log by their names: few."""
+    return files.filter(pc.match_substring_regex(as_array(files["location"]), _OF_TABLES))
+
+
+def table_folders(files: pa.Table) -> set[str]:
+    """Return the normalized locations of the tables among listed files: those with Iceberg metadata or a Delta log."""
+    places = normalize(metadata_of_tables(files)["location"])
+    return {hit[1] for each in places.to_pylist() for kind in (_ICEBERG, _DELTA) if (hit := kind.fullmatch(each))}
+
+
+def tables_inside(storage: Storage, folder: str) -> list[str]:
+    """Return the normalized locations of the tables in the folders of a folder, sorted; lists all of its files."""
+    found = set[str]().union(*(table_folders(part) for part in listed(storage, folder)))
+    return sorted(found - {normal(storage.relocated(folder))})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,16 +9,11 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import as_array
+from lakescan.catalogs.other_tables import metadata_of_tables, table_folders
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.listed import listed
 from lakescan.storage.locations import is_in, normal, normalize, path_of
 from lakescan.transaction.base import FileRules
-
-_ICEBERG = re.compile(r"(.*)/metadata/[^/]+\.metadata\.json(?:\.gz)?")
-_DELTA = re.compile(r"(.*)/_delta_log/[^/]+")
-_OF_TABLES = r"/metadata/[^/]+\.metadata\.json(?:\.gz)?$|/_delta_log/[^/]+$"
-
 
 @dataclass(frozen=True)
 class Listing:
@@ -69,17 +63,13 @@ class Listing:
 
     def other_tables(self, files: pa.Table) -> set[str]:
         """The normalized locations of other tables in these folders: those with a Delta log or Iceberg metadata."""
-        places = normalize(_of_tables(files)["location"])
-        folders = {
-            hit[1] for each in places.to_pylist() for kind in (_ICEBERG, _DELTA) if (hit := kind.fullmatch(each))
-        }
-        return folders - {self.location}
+        return table_folders(files) - {self.location}
 
     def metadata_files(self, files: pa.Table) -> list[FileEntry]:
         """The Iceberg metadata files in the table's own metadata folder."""
-        found = _of_tables(files)
-        hits = [_ICEBERG.fullmatch(each) for each in normalize(found["location"]).to_pylist()]
-        mine = found.filter(pa.array([hit is not None and hit[1] == self.location for hit in hits], pa.bool_()))
+        found = metadata_of_tables(files)
+        folders = pc.replace_substring_regex(normalize(found["location"]), "/metadata/[^/]*$", "")
+        mine = found.filter(pc.equal(folders, self.location))
         return [
             FileEntry(row["location"].rpartition("/")[2], row["location"], row["size"], row["modified"])
             for row in mine.to_pylist()
@@ -107,8 +97,3 @@ def tables_around(storage: Storage, rules: FileRules, folders: Sequence[str]) ->
                     found |= listing.other_tables(part)
             folder = folder.rpartition("/")[0]
     return frozenset(found)
-
-
-def _of_tables(files: pa.Table) -> pa.Table:
-    """The files that belong to a table's metadata or log by their names: few."""
-    return files.filter(pc.match_substring_regex(as_array(files["location"]), _OF_TABLES))

@@ -6,7 +6,8 @@ one writer, and then writes the number to `version-hint.text`, where readers beg
 Java renames a draft to the new name, after it has looked whether the name is taken. HDFS refuses to replace a file. A
 local rename replaces it: between Java's look and its rename, another writer can create the file. A commit here
 therefore removes the drafts of other writers once its file exists, so that their renames fail and are retried, and then
-reads its file again: if a rename came first, the commit has failed.
+reads its file again: if a rename came first, the commit has failed. So it has if the file of the version before is not
+what it was based on: the table was dropped, or made again, or a rename replaced that version.
 """
 
 from __future__ import annotations
@@ -111,14 +112,24 @@ class VersionFiles:
             raise _needs_a_catalog(doing, join(self._metadata, max(named)))
 
     def create(
-        self, version: int, metadata: Any, added: Sequence[Any] = (), *, is_compressed: bool = False
+        self,
+        version: int,
+        metadata: Any,
+        added: Sequence[Any] = (),
+        previous: tuple[str, bytes] | None = None,
+        *,
+        is_compressed: bool = False,
     ) -> str | None:
         """Create the metadata file of a version; return its location, or None if another writer has made the version.
+
+        None is also returned if the version before is not what the commit is based on any more: the table was dropped,
+        and another may have its folder, or a rename has replaced the file.
 
         Args:
             version: The number after that of the state that the commit is based on.
             metadata: The table's new metadata, as pyiceberg's.
             added: The snapshots (pyiceberg's) that the new metadata adds to the state that the commit is based on.
+            previous: The metadata file that the commit is based on, and its content; None for a new table.
             is_compressed: Whether the state that the commit is based on has its metadata compressed: all writers of a
                 version must create a file of the same name.
 
@@ -139,7 +150,7 @@ class VersionFiles:
             return None
         if is_local and not self._is_kept(location, data):
             return None
-        if not self._is_current(version, name, metadata, added):
+        if not self._is_current(version, name, metadata, added, previous):
             self.storage.remove([location])
             return None
         self._write_hint(version)
@@ -155,20 +166,24 @@ class VersionFiles:
             self.storage.remove([self._checksum(name) for name in drafts])
         return self.storage.read(location) == data
 
-    def _is_current(self, version: int, name: str, metadata: Any, added: Sequence[Any]) -> bool:
+    def _is_current(
+        self, version: int, name: str, metadata: Any, added: Sequence[Any], previous: tuple[str, bytes] | None
+    ) -> bool:
         """Whether the file that was just created is the table's newest version, or later versions are based on it.
 
-        It is not if other writers had made the version before, and have removed its file since as an old one; and not
-        if one of them has made the version under the name of another codec. Raises `StorageError` if the later
-        versions do not show it.
+        It is not if other writers had made the version before, and have removed its file since as an old one; not if
+        one of them has made the version under the name of another codec; and not if the version before has changed.
+        Raises `StorageError` if the later versions do not show it.
         """
+        # Later versions may remove the one before, so it is read before they are listed.
+        is_unchanged = previous is None or self._is_unchanged(*previous)
         files = self.storage.list(self._metadata, lambda name: VERSION_NAME.fullmatch(name) is not None)
         versions = {each.name: version_of(each.name) for each in files}
         twins = [each for each, number in versions.items() if number == version and each != name]
         if twins and (version > 1 or name != f"v{version}.metadata.json"):  # of two new tables, the plain file stays
             return False
         if max(versions.values(), default=0) <= version:
-            return True
+            return is_unchanged
         now = IcebergTable.open(self.folder, self.storage).metadata
         found = _is_based_on(now, version, join(self._metadata, name), metadata, added)
         if found is None:
@@ -177,6 +192,13 @@ class VersionFiles:
                 "nor their metadata log show whether they are based on it"
             )
         return found
+
+    def _is_unchanged(self, location: str, content: bytes) -> bool:
+        """Whether a metadata file is there with this content. No commit but the next ones removes it."""
+        try:
+            return self.storage.read(location) == content
+        except MissingFile:
+            return False
 
     def _write_hint(self, version: int) -> None:
         """Write the version hint, unless it names a later version. Readers look for later versions than the hint's."""
