@@ -15,6 +15,7 @@ from lakescan.storage.listed import listed
 from lakescan.storage.locations import is_in, normal, normalize, path_of
 from lakescan.transaction.base import FileRules
 
+
 @dataclass(frozen=True)
 class Listing:
     """What listed files (`listed.LISTED`) are to the table at `location` (normalized); places are compared normalized.
