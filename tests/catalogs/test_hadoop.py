@@ -204,14 +204,14 @@ def test_a_table_whose_folder_has_another_table_is_not_dropped(
 def test_a_table_is_not_made_in_the_folder_of_a_namespace_with_tables(lake: lakescan.Catalog) -> None:
     lake.create_namespace("db.inner")
     lake.create_table("db.inner.t", "id BIGINT")
-    with pytest.raises(lakescan.UnsupportedFeature, match="db.inner is a namespace, which has the table"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"db.inner is a namespace, which has the table"):
         lake.create_table("db.inner", "id BIGINT")
     assert lake.list_tables("db.inner") == ["db.inner.t"]
 
 
 def test_a_table_has_no_namespaces(lake: lakescan.Catalog, warehouse: Path) -> None:
     lake.create_table("db.t", "id BIGINT")
-    with pytest.raises(lakescan.NoSuchNamespace, match="db.t.inner"):
+    with pytest.raises(lakescan.NoSuchNamespace, match=r"db.t.inner"):
         lake.create_namespace("db.t.inner")
     assert not (warehouse / "db/t/inner").exists()
 
