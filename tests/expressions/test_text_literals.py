@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lakescan
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
@@ -24,7 +25,7 @@ from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
-from lakescan.expressions.text_literals import value_of_text
+from lakescan.expressions.text_values import is_special, value_of_text
 
 ANSWERS = json.loads(Path(__file__).with_name("text_literals.json").read_text())
 KINDS: dict[str, t.Type] = {
@@ -178,6 +179,14 @@ def test_words_for_days_and_times_of_today_are_in_the_zone_of_the_filter(
     assert value_of_text(text, kind, zone_of(zone), NOW) == value_of_text(same, kind, zone_of(zone), NOW)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"), [("12:00", t.Timestamp(zoned=False)), ("T12", t.Timestamp(zoned=False)), (" T12", t.Timestamp())]
+)
+def test_a_time_without_a_date_is_read_only_as_a_timestamp_with_a_zone(text: str, kind: t.Type) -> None:
+    with pytest.raises(ValueError, match="not a timestamp"):
+        value_of_text(text, kind, UTC, NOW)
+
+
 def test_texts_for_columns_of_nanoseconds_keep_nine_digits() -> None:
     kind = t.Timestamp("ns", zoned=False)
     assert int(value_of_text("1970-01-01 00:00:00.1234567899", kind)) == 123_456_789
@@ -200,3 +209,19 @@ def test_exact_numbers_and_doubles_are_compared_as_doubles() -> None:
     assert kept("BIGINT", parse_filter("c = 9223372036854775807e0"))[-1]
     with pytest.raises(InvalidFilter, match="numbers and texts"):
         kept("INT", parse_filter("c in ('5', 2.5)"))
+
+
+@pytest.mark.parametrize("name", ["BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_a_cast_of_a_column_of_texts_reads_what_a_text_beside_a_column_means(name: str) -> None:
+    kind, texts = KINDS[name], list(ANSWERS[name]["zones"]["UTC"])
+    sql = f"SELECT try_cast(s AS {name}) AS v FROM t"
+    found = lakescan.sql(sql, t=pa.table({"s": texts})).to_arrow()["v"]
+    if kind == t.DATE or isinstance(kind, t.Timestamp):
+        found = found.cast(pa.int32() if kind == t.DATE else pa.int64())
+    wrong = []
+    for text, value in zip(texts, found.to_pylist(), strict=True):
+        is_read = ANSWERS[name]["zones"]["UTC"][text] is not None and not is_special(text)
+        expected = value_of_text(text, kind) if is_read else None
+        if repr(value) != repr(expected):
+            wrong.append((text, value, expected))
+    assert not wrong

@@ -2,7 +2,7 @@
 
 SQL conditions become expressions over the columns, if they can be evaluated in process.
 
-A text means what Spark casts it to (`text_literals`). Any other literal that the column's type cannot hold exactly (5.5
+A text means what Spark casts it to (`text_values`). Any other literal that the column's type cannot hold exactly (5.5
 for an int, a timestamp for a date) is not rounded: the comparison is rewritten into an equivalent one. Timestamps
 without an offset are in the filter's time zone.
 """
@@ -49,7 +49,7 @@ from lakescan.expressions.predicate import (
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.expressions.sql_condition import references
-from lakescan.expressions.text_literals import floating_of_text, name_of_zone, offset_of_wall, value_of_text
+from lakescan.expressions.text_values import double_of_text, name_of_zone, offset_of_wall, value_of_text
 
 _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 _WIDE = Context(prec=40)
@@ -229,7 +229,7 @@ def _alike(leaf: In, field: t.Field) -> Sequence[Any]:
 
 def _floating(value: Any, leaf: In) -> float:
     try:
-        return floating_of_text(value) if isinstance(value, str) else float(value)
+        return double_of_text(value) if isinstance(value, str) else float(value)
     except ValueError as error:
         raise InvalidFilter(f"{leaf}: {value!r} is {error}") from error
 
@@ -246,7 +246,7 @@ def _double(value: Any, field: t.Field, column: str) -> float | None:
     is_decimal = isinstance(field.type, t.Decimal)
     if isinstance(value, str) and is_decimal:
         try:
-            return floating_of_text(value)
+            return double_of_text(value)
         except ValueError as error:
             raise _refused(value, field, column, error) from error
     if isinstance(value, float) and (is_decimal or field.type in t.INTEGRAL):

@@ -39,7 +39,7 @@ from lakescan.expressions.predicate import (
     starts_with,
 )
 from lakescan.expressions.sql_condition import sql_condition
-from lakescan.expressions.text_literals import offset_of_wall, wall_of_text
+from lakescan.expressions.text_values import offset_of_wall, wall_of_text
 
 
 def _time(text: str) -> datetime | pa.Scalar:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lakescan.common import types as t
 from lakescan.expressions.instants import Instant
-from lakescan.expressions.text_literals import offset_of_wall, value_of_text, wall_of_text
+from lakescan.expressions.text_values import offset_of_wall, value_of_text, wall_of_text
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME")

@@ -1,238 +1,165 @@
-"""Texts as values of other types, as Spark's casts read them: dates, timestamps, numbers and booleans.
+"""Texts as values of other types, as Spark's casts read them in ANSI mode: one parser for each type.
 
-Each function returns None for a text that Spark does not read: `try_cast` is null then, and `CAST` fails. Dates are
-days since 1970 and timestamps microseconds since 1970, because Spark has other years than Python (1 to 9999).
+All paths use these parsers: for text literals beside typed columns (`day < '2020-2-29 12:00'`), for casts of constants
+and of columns in SQL, for JSON, and for time zones. A parser raises `ValueError` for a text that Spark does not read:
+`CAST` fails for it, and `try_cast` is null. Dates are days since 1970 and timestamps microseconds since 1970, because
+Spark has other years than Python (1 to 9999). `tests/expressions/text_literals.json` has Spark's own answers.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Context, InvalidOperation
 from decimal import Decimal as PyDecimal
-from functools import lru_cache
-from zoneinfo import ZoneInfo
+from functools import cache, lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
 
-# What Spark trims: bytes of ASCII that are blank or control characters.
-_BLANK = "".join(map(chr, (*range(0x21), 0x7F)))
-_DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
-_TIME = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?([^\d:.].*)?)?)?"
-_TIMESTAMP = re.compile(rf"([+-]?)(\d{{4,6}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[ T]{_TIME})?)?)?", re.ASCII | re.DOTALL)
-_TIME_OF_TODAY = re.compile(rf"(?:T|(?=\d{{1,2}}:)){_TIME}", re.ASCII | re.DOTALL)
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
-_SINGLE_HOUR, _SINGLE_MINUTE = re.compile(r"([+-])(\d):", re.ASCII), re.compile(r"([+-]\d\d):(\d)$", re.ASCII)
-_PREFIX = re.compile(r"(?:UTC|GMT|UT)(?=[+-]|\Z)")
-_MOST_OFFSET = 18 * 3600
-# Names of zones that are short, and that Java has besides those of the database.
-_SHORT = {
-    "ACT": "Australia/Darwin",
-    "AET": "Australia/Sydney",
-    "AGT": "America/Argentina/Buenos_Aires",
-    "ART": "Africa/Cairo",
-    "AST": "America/Anchorage",
-    "BET": "America/Sao_Paulo",
-    "BST": "Asia/Dhaka",
-    "CAT": "Africa/Harare",
-    "CNT": "America/St_Johns",
-    "CST": "America/Chicago",
-    "CTT": "Asia/Shanghai",
-    "EAT": "Africa/Addis_Ababa",
-    "ECT": "Europe/Paris",
-    "IET": "America/Indiana/Indianapolis",
-    "IST": "Asia/Kolkata",
-    "JST": "Asia/Tokyo",
-    "MIT": "Pacific/Apia",
-    "NET": "Asia/Yerevan",
-    "NST": "Pacific/Auckland",
-    "PLT": "Asia/Karachi",
-    "PNT": "America/Phoenix",
-    "PRT": "America/Puerto_Rico",
-    "PST": "America/Los_Angeles",
-    "SST": "Pacific/Guadalcanal",
-    "VST": "Asia/Ho_Chi_Minh",
-    "EST": "-05:00",
-    "MST": "-07:00",
-    "HST": "-10:00",
-}
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+", re.ASCII)
-_JAVA_SPACE = "".join(map(chr, range(0x21)))
-_INFINITE = {"inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
-_SECOND = 1_000_000
-_DAY = 86_400
-_FIRST = datetime(1970, 1, 1)
+from lakescan.common import types as t
+
+DAY = 86_400 * 10**6
+_LONG, _DAYS = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
+_JAVA_SPACE = "".join(map(chr, range(33)))
+_BLANK = _JAVA_SPACE + "\x7f"  # what Spark trims: white space and control characters
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS = 4000  # Python refuses to parse integers with some more
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FLOATING = re.compile(rf"({_NUMBER.pattern})[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_NAN, _INFINITE = re.compile(r"[+-]?NaN|(?i:nan)"), re.compile(r"(?i:[+-]?inf(inity)?)")
+_DATE = re.compile(r"([+-]?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_CLOCK = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?([^0-9.:].*)?)?)?"
+_TIMESTAMP = re.compile(
+    rf"([+-]?)([0-9]{{4,6}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T]{_CLOCK})?)?)?", re.ASCII | re.DOTALL
+)
+_TIME_OF_TODAY = re.compile(rf"(?:T|(?=[0-9]{{1,2}}:)){_CLOCK}", re.ASCII | re.DOTALL)
+_TIME = re.compile(
+    r"(?:T|(?=[0-9]{1,2}:))([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?)?(?:\s*([aApP][mM]))?",
+    re.ASCII,
+)
+_SPECIAL = re.compile(r"(epoch|now|today|tomorrow|yesterday)(?![a-z])[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
+_NO_TIMESTAMP = "not a timestamp: write it as '2026-01-31 12:00:00'"
+_DAYS_FROM_NOW = {"now": 0, "today": 0, "tomorrow": 1, "yesterday": -1}
+# Names of Java besides those of the time zone database.
+_SHORT_IDS = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh", "EST": "-05:00", "MST": "-07:00", "HST": "-10:00",
+}  # fmt: skip
+_OFFSET = re.compile(r"([+-])([0-9]{1,2}|[0-9]{2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{4}(?:[0-9]{2})?)")
+_MOST_SECONDS = 18 * 3600
 
 
-def trimmed(text: str) -> str:
-    """Return the text without blanks and control characters at its ends, which Spark's casts ignore."""
-    return text.strip(_BLANK)
+def value_of_text(text: str, kind: t.Type, zone: tzinfo = UTC, now: datetime | None = None) -> bool | int | float | str:
+    """Return what a text means beside a column of a type.
 
-
-def days_of(year: int, month: int, day: int) -> int | None:
-    """Return the day's number since 1970 in the proleptic Gregorian calendar; None for a day that does not exist."""
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        return None
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if day > (31, 29 if is_leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]:
-        return None
-    shifted = year - (month <= 2)
-    era, of_era = divmod(shifted, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-
-
-def date_of(text: str) -> int | None:
-    """Return the day that a text names: `2024`, `2024-2`, `2024-2-9`, with anything after a space or `T`.
-
-    Example:
-        >>> date_of(" 2024-2-9T12")
-        19762
-    """
-    found = _DATE.fullmatch(trimmed(text))
-    if found is None:
-        return None
-    sign, year, month, day = found.groups()
-    return days_of(-int(year) if sign == "-" else int(year), int(month or 1), int(day or 1))
-
-
-def timestamp_of(text: str, session: tzinfo | None = UTC, now: datetime | None = None) -> int | None:
-    """Return the instant that a text names, in microseconds since 1970 in UTC.
+    Dates are days since 1970; timestamps are microseconds or nanoseconds since 1970, by the column's unit (nanoseconds
+    may exceed 64 bits); times are microseconds since midnight. Beside a decimal a text is a float, as in Spark. Beside
+    binary, and beside a UUID, which is text in Spark, it stays a text.
 
     Args:
-        text: A date, or a date with a time, after which a zone may stand; or a time of today.
-        session: The zone of a text without one. None for a timestamp without a time zone: a zone in the text is
-            ignored, and a time without a date is not read.
-        now: The time that decides which day is today.
+        text: The literal, without quotes.
+        kind: The column's type.
+        zone: The time zone of timestamps without one.
+        now: The time of `'now'` and `'today'`; by default the present time.
+
+    Raises:
+        ValueError: The text is not a value of the type.
+        TypeError: Columns of this type are not compared with text.
 
     Example:
-        >>> timestamp_of("1970-01-01 02:00:00+02:00")
-        0
+        >>> value_of_text(" 2020-2-29 12:00 ", t.DATE)
+        18321
     """
-    rest = trimmed(text)
-    found = _TIMESTAMP.fullmatch(rest)
-    if found is not None:
-        sign, year, month, day, *clock = found.groups()
-        date: tuple[int, int, int] | None = (
-            -int(year) if sign == "-" else int(year),
-            int(month or 1),
-            int(day or 1),
-        )
-    elif (
-        session is not None
-        and (found := _TIME_OF_TODAY.fullmatch(rest)) is not None
-        and (rest[0] != "T" or text[0] == "T")
-    ):
-        date, clock = None, list(found.groups())
-    else:
-        return None
-    hour, minute, second = (int(each or 0) for each in clock[:3])
-    if hour > 23 or minute > 59 or second > 59:
-        return None
-    fraction = int(((clock[3] or "") + "000000")[:6])
-    zone = session
-    if clock[4] is not None:
-        try:
-            named = zone_of(clock[4].strip(_JAVA_SPACE))
-        except ValueError:
-            return None
-        zone = None if session is None else named
-    if date is None:
-        today = (now or datetime.now(UTC)).astimezone(zone)
-        date = (today.year, today.month, today.day)
-    days = days_of(*date)
-    if days is None:
-        return None
-    seconds = days * _DAY + hour * 3600 + minute * 60 + second
-    micros = (seconds - (0 if zone is None else offset_at(seconds, zone))) * _SECOND + fraction
-    return micros if -(2**63) <= micros < 2**63 else None
+    if kind in (t.STRING, t.UUID, t.BINARY) or isinstance(kind, t.Fixed):
+        return text
+    if kind == t.BOOLEAN:
+        return boolean_of_text(text)
+    if kind in t.INTEGRAL:
+        return whole_of_text(text)
+    if kind in t.FLOATING or isinstance(kind, t.Decimal):
+        return double_of_text(text)
+    word = _special(text.strip(_BLANK)) if kind == t.DATE or isinstance(kind, t.Timestamp) else None
+    if kind == t.DATE:
+        if word is None:
+            return date_of_text(text)
+        return 0 if word == "epoch" else _today(zone, now) + _DAYS_FROM_NOW[word]
+    if isinstance(kind, t.Timestamp):
+        if word is None:
+            return timestamp_of_text(text, kind, zone, now)
+        return _special_time(word, kind.zoned, zone, now) * (kind.per_day // DAY)
+    if kind == t.TIME:
+        return time_of_text(text)
+    raise TypeError("columns of this type are not compared with text")
 
 
-@lru_cache(1000)
-def zone_of(name: str) -> tzinfo:
-    """Return the time zone that Spark knows by a name: `Z`, `+2:00`, `UTC+02:00`, `EST`, `Europe/Berlin`.
-
-    Raises `ValueError` for other names.
-    """
-    name = _SINGLE_MINUTE.sub(r"\1:0\2", _SINGLE_HOUR.sub(r"\g<1>0\2:", name, count=1))
-    name = _SHORT.get(name, name)
-    if name in ("Z", "UTC", "GMT", "UT"):
-        return UTC
-    if (prefix := _PREFIX.match(name)) is not None:
-        name = name[prefix.end() :]
-    if name[:1] in ("+", "-"):
-        found = _OFFSET.fullmatch(name)
-        if found is None or (len(found[2]) == 1 and found[3]):
-            raise ValueError(f"{name} is no offset of a time zone")
-        hours, minutes, seconds = (int(each or 0) for each in found.groups()[1:])
-        total = hours * 3600 + minutes * 60 + seconds
-        if minutes > 59 or seconds > 59 or total > _MOST_OFFSET:
-            raise ValueError(f"{name} is no offset of a time zone")
-        return timezone(timedelta(seconds=total if found[1] == "+" else -total))
+def or_none(read: Callable[..., Any], *args: Any) -> Any:
+    """Return what a parser reads; None for a text that Spark does not read."""
     try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError) as error:
-        raise ValueError(f"{name!r} is no time zone") from error
+        return read(*args)
+    except ValueError:
+        return None
 
 
-def offset_at(wall: int, zone: tzinfo) -> int:
-    """Return the offset of a wall-clock time, in seconds; in a gap, and of two, that before the clock is changed."""
-    if zone is UTC:
-        return 0
-    found = zone.utcoffset(_within_years(wall))
-    return 0 if found is None else found // timedelta(seconds=1)
+def boolean_of_text(text: str) -> bool:
+    """Return the truth that a text names: t, true, y, yes, 1; f, false, n, no, 0; in any case."""
+    word = text.strip(_BLANK).lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError("not true or false")
+    return word in _TRUE
 
 
-def wall_clock(instant: int, zone: tzinfo) -> int:
-    """Return the wall-clock time in a zone, in seconds, of an instant in seconds since 1970."""
-    if zone is UTC:
-        return instant
-    at = _within_years(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
-    return instant + (0 if at is None else at // timedelta(seconds=1))
-
-
-def _within_years(seconds: int) -> datetime:
-    """The time, or one of a year in which Python's zones have the same offset."""
-    least, most, cycle = -62_135_510_400, 253_402_214_400, 12_622_780_800  # years 1 and 9999, 400 years
-    if seconds < least:
-        seconds = least
-    elif seconds > most:
-        seconds -= ((seconds - most) // cycle + 1) * cycle
-    return _FIRST + timedelta(seconds=seconds)
-
-
-def whole_of(text: str, bits: int) -> int | None:
+def whole_of_text(text: str, bits: int = 64) -> int:
     """Return the whole number of so many bits that a text is."""
-    text = trimmed(text)
-    if not _WHOLE.fullmatch(text) or len(text) > 4000:
-        return None
-    value = int(text)
-    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+    text = text.strip(_BLANK)
+    if not _WHOLE.fullmatch(text):
+        raise ValueError("not a whole number; without quotes, other numbers can be compared with it")
+    digits = text.lstrip("+-").lstrip("0")
+    number = 0 if not digits else int(digits) if len(digits) < _MOST_DIGITS else 2**64
+    number = -number if text[0] == "-" else number
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        name = {8: "TINYINT", 16: "SMALLINT", 32: "INT"}.get(bits, "BIGINT")
+        raise ValueError(f"it exceeds the range of {name}; without quotes, it can be compared")
+    return number
 
 
-def double_of(text: str) -> float | None:
+def double_of_text(text: str) -> float:
     """Return the double that a text is, with the words and suffixes that Java reads."""
-    text = text.strip(_JAVA_SPACE)
-    number = text[:-1] if text[-1:] in ("d", "D", "f", "F") else text
-    if _NUMBER.fullmatch(number):
-        return float(number)
-    if _HEXADECIMAL.fullmatch(number):
+    stripped = text.strip(_JAVA_SPACE)
+    if match := _FLOATING.fullmatch(stripped):
+        return float(match[1])
+    if match := _HEXADECIMAL.fullmatch(stripped):
         try:
-            return float.fromhex(number)
+            return float.fromhex(match[1])
         except OverflowError:
-            return float("-inf" if number[0] == "-" else "inf")
-    word = text.lower()
-    if word in _INFINITE:
-        return float(_INFINITE[word])
-    return float("nan") if word == "nan" or text in ("+NaN", "-NaN") else None
+            return float("-inf" if stripped[0] == "-" else "inf")
+    if _NAN.fullmatch(stripped):
+        return float("nan")
+    if _INFINITE.fullmatch(stripped):
+        return float("-inf" if stripped[0] == "-" else "inf")
+    raise ValueError("not a number")
 
 
-def decimal_of(text: str, precision: int, scale: int) -> PyDecimal | None:
+def decimal_of_text(text: str, precision: int, scale: int) -> PyDecimal:
     """Return the decimal that a text is, rounded half up to `scale` places."""
-    text = trimmed(text)
+    text = text.strip(_BLANK)
     if not _NUMBER.fullmatch(text):
-        return None
-    return rounded_decimal(PyDecimal(text), precision, scale)
+        raise ValueError("not a number")
+    try:
+        found = rounded_decimal(PyDecimal(text), precision, scale)
+    except InvalidOperation:  # an exponent beyond those of Python
+        found = None
+    if found is None:
+        raise ValueError(f"it has more than {precision - scale} digits before the point")
+    return found
 
 
 def rounded_decimal(value: PyDecimal, precision: int, scale: int) -> PyDecimal | None:
@@ -247,9 +174,199 @@ def rounded_decimal(value: PyDecimal, precision: int, scale: int) -> PyDecimal |
     return rounded if not rounded or rounded.adjusted() < precision - scale else None
 
 
-def boolean_of(text: str) -> bool | None:
-    """Return the truth that a text names: t, true, y, yes, 1; f, false, n, no, 0; in any case."""
-    word = trimmed(text).lower()
-    if word in ("true", "t", "yes", "y", "1"):
-        return True
-    return False if word in ("false", "f", "no", "n", "0") else None
+def date_of_text(text: str) -> int:
+    """Return the day that a text names: `2024`, `2024-2`, `2024-2-9`, with anything after a space or `T`.
+
+    Example:
+        >>> date_of_text(" 2024-2-9T12")
+        19762
+    """
+    match = _DATE.fullmatch(text.strip(_BLANK))
+    if match is None:
+        raise ValueError("not a date: write it as '2026-01-31'")
+    sign, year, month, day = match.groups()
+    days = days_of_date(int(sign + year), int(month or 1), int(day or 1))
+    if not _DAYS[0] <= days <= _DAYS[1]:
+        raise ValueError("it exceeds the range of dates")
+    return days
+
+
+def days_of_date(year: int, month: int, day: int) -> int:
+    """Return the days since 1970 of any year; raises `ValueError` for a day that the calendar does not have."""
+    cycles, within = divmod(year - 2000, 400)  # the calendar repeats itself after 400 years
+    return datetime(2000 + within, month, day).toordinal() - 719_163 + cycles * 146_097
+
+
+def timestamp_of_text(text: str, kind: t.Timestamp, zone: tzinfo = UTC, now: datetime | None = None) -> int:
+    """Return the instant that a text names, since 1970 in the type's unit; wall-clock time for a type without a zone.
+
+    Args:
+        text: A date, or a date with a time, after which a zone may follow; or a time of today.
+        kind: The type.
+        zone: The zone of a text without one.
+        now: The time that decides which day is today.
+
+    Example:
+        >>> timestamp_of_text("1970-01-01 02:00:00+02:00", t.Timestamp())
+        0
+    """
+    instant = wall_of_text(text, _today(zone, now) if kind.zoned else None)
+    own = zone if instant.zone is None else instant.zone
+    micros = instant.nanoseconds // 1000
+    moved = offset_of_wall(micros, own) if kind.zoned else 0
+    if not _LONG[0] <= micros - moved <= _LONG[1]:
+        raise ValueError("it exceeds the range of timestamps")
+    return instant.nanoseconds - moved * 1000 if kind.unit == "ns" else micros - moved
+
+
+@dataclass(frozen=True)
+class Wall:
+    """A wall-clock time in nanoseconds since 1970, and the time zone that a text gives it, or None."""
+
+    nanoseconds: int
+    zone: tzinfo | None
+
+
+def wall_of_text(text: str, today: int | None = None) -> Wall:
+    """Parse the text of a timestamp other than `'now'` and the like; digits after the ninth are cut off.
+
+    `today` is the day of a text that is only a time of day. Raises `ValueError`.
+    """
+    stripped = text.strip(_BLANK)
+    if match := _TIMESTAMP.fullmatch(stripped):
+        sign, year, month, day, *clock = match.groups()
+        days = days_of_date(int(sign + year), int(month or 1), int(day or 1))
+    elif today is not None and (match := _TIME_OF_TODAY.fullmatch(stripped)):
+        if stripped[0] == "T" and text[0] != "T":
+            raise ValueError(_NO_TIMESTAMP)
+        days, clock = today, list(match.groups())
+    else:
+        raise ValueError(_NO_TIMESTAMP)
+    hour, minute, second, fraction, name = clock
+    nanoseconds = days * DAY * 1000 + _of_clock(hour, minute, second, fraction)
+    return Wall(nanoseconds, zone_of_name(name.strip(_BLANK)) if name else None)
+
+
+def _of_clock(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> int:
+    """The nanoseconds since midnight; digits of the fraction after the ninth are cut off."""
+    parts = [int(each or 0) for each in (hour, minute, second)]
+    if parts[0] > 23 or parts[1] > 59 or parts[2] > 59:
+        raise ValueError("there is no such time of day")
+    seconds = (parts[0] * 60 + parts[1]) * 60 + parts[2]
+    return seconds * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
+
+
+def time_of_text(text: str) -> int:
+    """Return the time of day that a text names, in microseconds since midnight."""
+    match = _TIME.fullmatch(text.strip(_BLANK))
+    if match is None:
+        raise ValueError("not a time of day: write it as '12:30:00'")
+    hour, minute, second, fraction, half = match.groups()
+    if half is not None:
+        if not 1 <= int(hour) <= 12:
+            raise ValueError("there is no such time of day")
+        hour = str(int(hour) % 12 + (12 if half.lower() == "pm" else 0))
+    return _of_clock(hour, minute, second, fraction) // 1000
+
+
+def is_special(text: str) -> bool:
+    """Whether a text is a word such as `now` or `epoch`, which is a date or time."""
+    return _special(text.strip(_BLANK)) is not None
+
+
+def _special(text: str) -> str | None:
+    """The word for a date or time, which a time zone may follow that has no meaning; None for other texts."""
+    match = _SPECIAL.fullmatch(text)
+    if match is None:
+        return None
+    word, name = match[1].lower(), match[2]
+    if name:
+        if word == "now":
+            return None
+        try:
+            zone_of_name(name)
+        except ValueError:
+            return None
+    return word
+
+
+def _special_time(word: str, zoned: bool, zone: tzinfo, now: datetime | None) -> int:
+    if word == "epoch":
+        return 0
+    instant = now or datetime.now(UTC)
+    if word == "now":
+        wall = instant if zoned else instant.astimezone(zone).replace(tzinfo=UTC)
+        return (wall - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    midnight = (_today(zone, instant) + _DAYS_FROM_NOW[word]) * DAY
+    return midnight - offset_of_wall(midnight, zone) if zoned else midnight
+
+
+def _today(zone: tzinfo, now: datetime | None) -> int:
+    return (now or datetime.now(UTC)).astimezone(zone).toordinal() - 719_163
+
+
+def offset_of_wall(micros: int, zone: tzinfo) -> int:
+    """Return the offset from UTC, in microseconds, of a zone at a wall-clock time in microseconds since 1970.
+
+    A time that comes twice is the first of both, and one that is skipped is moved by as much as clocks are, as in Java.
+    """
+    if zone is UTC:
+        return 0
+    offset = _within_years(micros).replace(tzinfo=zone).utcoffset()
+    return 0 if offset is None else offset // timedelta(microseconds=1)
+
+
+def wall_clock(instant: int, zone: tzinfo) -> int:
+    """Return the wall-clock time in a zone of an instant; both in microseconds since 1970."""
+    if zone is UTC:
+        return instant
+    offset = _within_years(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
+    return instant + (0 if offset is None else offset // timedelta(microseconds=1))
+
+
+def _within_years(micros: int) -> datetime:
+    """The time, or one of a year in which Python's zones have the same offset."""
+    days, rest = divmod(micros, DAY)
+    cycles = (days - 2_932_532) // 146_097 + 1 if days > 2_932_532 else 0  # years after 9998 as 400 years before
+    days = max(days - cycles * 146_097, -719_160)  # years before 1 have the offset of the first
+    return datetime.fromordinal(days + 719_163) + timedelta(microseconds=rest)
+
+
+@lru_cache(1000)
+def zone_of_name(name: str) -> tzinfo:
+    """Return the time zone that Java and Spark give a name or an offset; raises `ValueError`.
+
+    Example:
+        >>> zone_of_name("+2:30")
+        datetime.timezone(datetime.timedelta(seconds=9000))
+    """
+    padded = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name, count=1, flags=re.ASCII)
+    padded = re.sub(r"([+-])(\d\d):(\d)$", r"\1\2:0\3", padded, flags=re.ASCII)
+    padded = _SHORT_IDS.get(padded, padded)
+    if padded in ("Z", "UTC", "GMT", "UT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Universal"):
+        return UTC
+    offset = _OFFSET.fullmatch(re.sub(r"^(UTC|GMT|UT)(?=[+-])", "", padded))
+    if offset is not None:
+        return _offset_zone(offset[1], offset[2].replace(":", ""))
+    if padded not in _names():
+        raise ValueError(f"unknown time zone {name!r}")
+    return ZoneInfo(padded)
+
+
+def name_of_zone(zone: tzinfo) -> str:
+    """Return the name that Spark gives a time zone."""
+    return "UTC" if zone is UTC else str(zone).removeprefix("UTC")
+
+
+def _offset_zone(sign: str, digits: str) -> tzinfo:
+    parts = [int(digits)] if len(digits) < 3 else [int(digits[n : n + 2]) for n in range(0, len(digits), 2)]
+    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    count = (hours * 60 + minutes) * 60 + seconds
+    if minutes > 59 or seconds > 59 or count > _MOST_SECONDS:
+        raise ValueError(f"there is no offset of {sign}{digits} from UTC")
+    return timezone(timedelta(seconds=-count if sign == "-" else count)) if count else UTC
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones()) - {"Factory", "localtime"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import given
 from lakescan.errors import InvalidOption, missing_dependency
-from lakescan.expressions.text_literals import zone_of_name
+from lakescan.expressions.text_values import zone_of_name
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:

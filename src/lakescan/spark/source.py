@@ -31,7 +31,7 @@ from lakescan.catalogs.registry import give_all, is_known, known
 from lakescan.common import types as t
 from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import fields_read, has_sql
-from lakescan.expressions.text_literals import name_of_zone, zone_of_name
+from lakescan.expressions.text_values import name_of_zone, zone_of_name
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions

@@ -23,7 +23,7 @@ from lakescan.expressions.scalar.arithmetic import negative
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.translate import Translator
 from lakescan.expressions.scalar.typed import Typed, literal, number, unsupported
-from lakescan.expressions.text_literals import is_special, value_of_text, wall_of_text
+from lakescan.expressions.text_values import is_special, value_of_text, wall_of_text
 
 INSTANT, WALL = t.Timestamp("us", zoned=True), t.Timestamp("us", zoned=False)
 _TIMES: tuple[t.Type, ...] = (t.DATE, INSTANT, WALL)

@@ -13,10 +13,16 @@ import numpy as np
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions import text_values
 from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.intervals import Interval, widest
-from lakescan.expressions.text_literals import value_of_text
+from lakescan.expressions.text_values import (
+    boolean_of_text,
+    decimal_of_text,
+    double_of_text,
+    or_none,
+    value_of_text,
+    whole_of_text,
+)
 
 _SQL_NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -277,16 +283,16 @@ def read_text(text: str, kind: t.Type) -> Typed | None:
         return Typed(f"make_timestamp(CAST({number} AS BIGINT))", kind)
     value: Any
     if kind in t.INTEGRAL:
-        value = text_values.whole_of(text, 8 << t.INTEGRAL.index(kind))
+        value = or_none(whole_of_text, text, 8 << t.INTEGRAL.index(kind))
     elif kind in t.FLOATING:
-        value = text_values.double_of(text)
+        value = or_none(double_of_text, text)
         if value is not None and kind == t.FLOAT:
             with np.errstate(over="ignore"):
                 value = float(np.float32(value))
     elif isinstance(kind, t.Decimal):
-        value = text_values.decimal_of(text, kind.precision, kind.scale)
+        value = or_none(decimal_of_text, text, kind.precision, kind.scale)
     elif kind == t.BOOLEAN:
-        value = text_values.boolean_of(text)
+        value = or_none(boolean_of_text, text)
     elif kind == t.BINARY:
         return Typed(f"encode({quoted(text)})", kind)
     else:

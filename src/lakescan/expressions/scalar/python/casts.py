@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
+from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
-from lakescan.expressions import text_values
 from lakescan.expressions.scalar.udf import FailedValue
+from lakescan.expressions.text_values import (
+    boolean_of_text,
+    date_of_text,
+    decimal_of_text,
+    double_of_text,
+    or_none,
+    timestamp_of_text,
+    whole_of_text,
+)
 
 
 def _or_fail(value: Any, text: str, kind: str) -> Any:
@@ -20,52 +28,62 @@ def _or_fail(value: Any, text: str, kind: str) -> Any:
 
 def date(text: str) -> int | None:
     """Return the day of a text, or None."""
-    return text_values.date_of(text)
+    found: int | None = or_none(date_of_text, text)
+    return found
 
 
 def timestamp(text: str) -> int | None:
     """Return the instant of a text, in UTC if it names no zone, or None."""
-    return text_values.timestamp_of(text, UTC)
+    found: int | None = or_none(timestamp_of_text, text, t.Timestamp())
+    return found
 
 
 def timestamp_ntz(text: str) -> int | None:
     """Return the wall-clock time of a text, or None."""
-    return text_values.timestamp_of(text, None)
+    found: int | None = or_none(timestamp_of_text, text, t.Timestamp(zoned=False))
+    return found
 
 
 def byte(text: str) -> int | None:
     """Return the whole number of 8 bits of a text, or None."""
-    return text_values.whole_of(text, 8)
+    found: int | None = or_none(whole_of_text, text, 8)
+    return found
 
 
 def short(text: str) -> int | None:
     """Return the whole number of 16 bits of a text, or None."""
-    return text_values.whole_of(text, 16)
+    found: int | None = or_none(whole_of_text, text, 16)
+    return found
 
 
 def int_(text: str) -> int | None:
     """Return the whole number of 32 bits of a text, or None."""
-    return text_values.whole_of(text, 32)
+    found: int | None = or_none(whole_of_text, text, 32)
+    return found
 
 
 def long(text: str) -> int | None:
     """Return the whole number of 64 bits of a text, or None."""
-    return text_values.whole_of(text, 64)
+    found: int | None = or_none(whole_of_text, text, 64)
+    return found
 
 
 def double(text: str) -> float | None:
     """Return the double of a text, or None."""
-    return text_values.double_of(text)
+    found: float | None = or_none(double_of_text, text)
+    return found
 
 
 def boolean(text: str) -> bool | None:
     """Return the truth of a text, or None."""
-    return text_values.boolean_of(text)
+    found: bool | None = or_none(boolean_of_text, text)
+    return found
 
 
 def decimal(text: str, precision: int, scale: int) -> Decimal | None:
     """Return the decimal of a text, or None."""
-    return text_values.decimal_of(text, precision, scale)
+    found: Decimal | None = or_none(decimal_of_text, text, precision, scale)
+    return found
 
 
 def _failing(name: str, kind: str, read: Callable[..., Any]) -> Callable[..., Any]:

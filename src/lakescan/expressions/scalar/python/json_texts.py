@@ -10,10 +10,10 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
-from lakescan.expressions import text_values
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts, texts
 from lakescan.expressions.scalar.udf import FailedValue, for_types
+from lakescan.expressions.text_values import or_none, whole_of_text
 
 
 class _Number(str):
@@ -337,7 +337,7 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
             case t.BOOLEAN:
                 found = value if isinstance(value, bool) else None
             case t.BYTE | t.SHORT | t.INT | t.LONG if is_number:
-                found = text_values.whole_of(value, 8 << t.INTEGRAL.index(kind))
+                found = or_none(whole_of_text, value, 8 << t.INTEGRAL.index(kind))
             case t.FLOAT | t.DOUBLE:
                 if is_number or (
                     is_text and value in ("NaN", "Infinity", "+Infinity", "-Infinity", "INF", "-INF", "+INF")
@@ -345,7 +345,7 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
                     found = float(str(value).replace("INF", "Infinity"))
             case t.Decimal():
                 if is_number or is_text:
-                    found = text_values.decimal_of(str(value).replace(",", ""), kind.precision, kind.scale)
+                    found = casts.decimal(str(value).replace(",", ""), kind.precision, kind.scale)
             case t.DATE if is_text:
                 if "dateformat" in options:
                     from lakescan.expressions.scalar.python.times import try_parsed
@@ -353,7 +353,7 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
                     micros = try_parsed(value, options["dateformat"])
                     found = None if micros is None else micros // 86_400_000_000
                 else:
-                    found = text_values.date_of(value)
+                    found = casts.date(value)
             case t.Timestamp():
                 if is_text and "timestampformat" in options:
                     from lakescan.expressions.scalar.python.times import try_parsed

@@ -8,10 +8,9 @@ from datetime import UTC, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 
-from lakescan.expressions import text_values
 from lakescan.expressions.scalar.python.casts import civil
 from lakescan.expressions.scalar.udf import FailedValue
-from lakescan.expressions.text_values import days_of, wall_clock
+from lakescan.expressions.text_values import days_of_date, offset_of_wall, or_none, wall_clock, zone_of_name
 
 _DAY = 86_400_000_000
 _SECOND = 1_000_000
@@ -129,9 +128,7 @@ def date_format(micros: int, pattern: str) -> str:
 
 
 def _first(year: int) -> int:
-    days = days_of(year, 1, 1)
-    assert days is not None
-    return days
+    return days_of_date(year, 1, 1)
 
 
 def to_timestamp(text: str, pattern: str) -> int:
@@ -201,7 +198,7 @@ def try_parsed(text: str, pattern: str) -> int | None:
         if not 1 <= int(values["D"]) <= _first(year + 1) - _first(year):
             return None
     else:
-        days = days_of(year, month, int(values.get("d", 1)))
+        days = or_none(days_of_date, year, month, int(values.get("d", 1)))
     hour = int(values.get("H", 0))
     if "k" in values:
         hour = int(values["k"]) % 24
@@ -218,10 +215,10 @@ def try_parsed(text: str, pattern: str) -> int | None:
     for letter in "XxZVzO":
         if letter in values:
             try:
-                zone = text_values.zone_of(values[letter])
+                zone = zone_of_name(values[letter])
             except ValueError:
                 return None
-    return (wall - text_values.offset_at(wall, zone)) * _SECOND + int((values.get("S", "") + "000000")[:6])
+    return wall * _SECOND - offset_of_wall(wall * _SECOND, zone) + int((values.get("S", "") + "000000")[:6])
 
 
 def to_seconds(text: str, pattern: str) -> int:
@@ -231,21 +228,19 @@ def to_seconds(text: str, pattern: str) -> int:
 
 def _zone(name: str) -> tzinfo:
     try:
-        return text_values.zone_of(name)
+        return zone_of_name(name)
     except ValueError:
         raise FailedValue(f"INVALID_TIMEZONE: {name!r} is no time zone") from None
 
 
 def from_utc(micros: int, zone: str) -> int:
     """Return the wall-clock time in a zone of a time in UTC."""
-    seconds, rest = divmod(micros, _SECOND)
-    return wall_clock(seconds, _zone(zone)) * _SECOND + rest
+    return wall_clock(micros, _zone(zone))
 
 
 def to_utc(micros: int, zone: str) -> int:
     """Return the time in UTC of a wall-clock time in a zone."""
-    seconds, rest = divmod(micros, _SECOND)
-    return (seconds - text_values.offset_at(seconds, _zone(zone))) * _SECOND + rest
+    return micros - offset_of_wall(micros, _zone(zone))
 
 
 def convert_timezone(source: str, target: str, micros: int) -> int:
@@ -267,11 +262,7 @@ def months_between(end: int, start: int, rounds: bool) -> float:
 
 
 def _month_length(year: int, month: int) -> int:
-    following = days_of(year + month // 12, month % 12 + 1, 1)
-    first = days_of(year, month, 1)
-    assert following is not None
-    assert first is not None
-    return following - first
+    return days_of_date(year + month // 12, month % 12 + 1, 1) - days_of_date(year, month, 1)
 
 
 def _half_up(value: float, places: int) -> float:
@@ -293,19 +284,17 @@ def try_make_timestamp(
     year: int, month: int, day: int, hour: int, minute: int, second: Decimal, zone: str
 ) -> int | None:
     """Return the instant of a wall-clock time in a zone; None for none. The second 60 is the next minute's first."""
-    days = days_of(year, month, day)
+    days: int | None = or_none(days_of_date, year, month, day)
     micros = int(second * _SECOND)
     if days is None or not (0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= micros <= 60 * _SECOND):
         return None
-    wall = days * 86_400 + hour * 3600 + minute * 60
-    seconds, rest = divmod(micros, _SECOND)
-    wall += seconds
-    return (wall - text_values.offset_at(wall, _zone(zone))) * _SECOND + rest
+    wall = (days * 86_400 + hour * 3600 + minute * 60) * _SECOND + micros
+    return wall - offset_of_wall(wall, _zone(zone))
 
 
 def make_date(year: int, month: int, day: int) -> int:
     """Return a day; raises `FailedValue` for one that does not exist."""
-    found = days_of(year, month, day)
+    found: int | None = or_none(days_of_date, year, month, day)
     if found is None:
         raise FailedValue(f"DATETIME_FIELD_OUT_OF_BOUNDS: {year}-{month}-{day} is no date")
     return found
@@ -372,7 +361,7 @@ def trunc(days: int, unit: str) -> int | None:
     if name not in _TRUNCATED:
         return None
     year, month, _ = civil(days)
-    return days_of(year, month - (month - 1) % _TRUNCATED[name], 1)
+    return days_of_date(year, month - (month - 1) % _TRUNCATED[name], 1)
 
 
 def add_months_to_time(micros: int, months: int) -> int:
@@ -386,9 +375,7 @@ def add_months(days: int, months: int) -> int:
     year, month, day = civil(days)
     total = year * 12 + month - 1 + months
     year, month = total // 12, total % 12 + 1
-    found = days_of(year, month, min(day, _month_length(year, month)))
-    assert found is not None
-    return found
+    return days_of_date(year, month, min(day, _month_length(year, month)))
 
 
 def whole_months(start: int, end: int) -> int:
