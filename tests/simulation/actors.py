@@ -30,59 +30,59 @@ def _ids(values: Any) -> str:
 
 
 def append(run: Run, step: Step, record: Record) -> None:
-    run.table().append(rows_of(step.values))
+    run.table(step.table).append(rows_of(step.values))
 
 
 def overwrite(run: Run, step: Step, record: Record) -> None:
-    run.table().overwrite(rows_of(step.values), where=f"id > {_LAST_OF_BANK}")
+    run.table(step.table).overwrite(rows_of(step.values), where=f"id > {_LAST_OF_BANK}")
 
 
 def overwrite_part(run: Run, step: Step, record: Record) -> None:
-    run.table().overwrite(rows_of(step.values[1:]), where=f"part = '{step.values[0]}'")
+    run.table(step.table).overwrite(rows_of(step.values[1:]), where=f"part = '{step.values[0]}'")
 
 
 def delete(run: Run, step: Step, record: Record) -> None:
-    run.table().delete(f"id IN ({_ids(step.values)})")
+    run.table(step.table).delete(f"id IN ({_ids(step.values)})")
 
 
 def delete_part(run: Run, step: Step, record: Record) -> None:
-    run.table().delete(f"part = '{step.values[0]}'")
+    run.table(step.table).delete(f"part = '{step.values[0]}'")
 
 
 def update(run: Run, step: Step, record: Record) -> None:
-    run.table().update({"amount": f"amount + {step.values[0]}"}, f"id IN ({_ids(step.values[1:])})")
+    run.table(step.table).update({"amount": f"amount + {step.values[0]}"}, f"id IN ({_ids(step.values[1:])})")
 
 
 def transfer(run: Run, step: Step, record: Record) -> None:
     giver, taker, amount = step.values
     moved = f"CASE WHEN id = {giver} THEN amount - {amount} ELSE amount + {amount} END"
-    run.table().update({"amount": moved}, f"id IN ({giver}, {taker})")
+    run.table(step.table).update({"amount": moved}, f"id IN ({giver}, {taker})")
 
 
 def upsert(run: Run, step: Step, record: Record) -> None:
-    run.table().upsert(rows_of(step.values), "id")
+    run.table(step.table).upsert(rows_of(step.values), "id")
 
 
 def compact(run: Run, step: Step, record: Record) -> None:
-    run.table().compact(rewrite_all=step.values[0])
+    run.table(step.table).compact(rewrite_all=step.values[0])
 
 
 def read(run: Run, step: Step, record: Record) -> None:
-    run.model.check_read(run.rows(), record.began)
+    run.model_of(step.table).check_read(run.rows(run.table(step.table)), record.began)
 
 
 def equality(run: Run, step: Step, record: Record) -> None:
-    run.table().upsert(rows_of(step.values), "id", upsert_mode="equality")
+    run.table(step.table).upsert(rows_of(step.values), "id", upsert_mode="equality")
 
 
 def stream(run: Run, step: Step, record: Record) -> None:
     """A batch of a stream, which a zombie of the same query may write, too."""
-    run.table().append(rows_of(step.values[1:]), txnAppId="query", txnVersion=step.values[0])
+    run.table(step.table).append(rows_of(step.values[1:]), txnAppId="query", txnVersion=step.values[0])
 
 
 def merging_stream(run: Run, step: Step, record: Record) -> None:
     """A batch of the same stream that merges its rows."""
-    run.table().upsert(rows_of(step.values[1:]), "id", txnAppId="query", txnVersion=step.values[0])
+    run.table(step.table).upsert(rows_of(step.values[1:]), "id", txnAppId="query", txnVersion=step.values[0])
 
 
 def create(run: Run, step: Step, record: Record) -> None:
@@ -139,6 +139,13 @@ def drop(run: Run, step: Step, record: Record) -> None:
     lakescan.catalog(NAME).drop_table(f"db.n{step.values[0]}", missing_ok=True, purge=step.values[1])
 
 
+def purge(run: Run, step: Step, record: Record) -> None:
+    """Drop a table that shares the location of another one, with its files."""
+    run.has_expired = True
+    catalog, _, name = run.name_of(step.table).partition(".")
+    lakescan.catalog(catalog).drop_table(name, missing_ok=True, purge=True)
+
+
 def rename(run: Run, step: Step, record: Record) -> None:
     lakescan.catalog(NAME).rename_table(f"db.n{step.values[0]}", f"db.n{step.values[1]}")
 
@@ -149,13 +156,13 @@ def trail(run: Run, step: Step, record: Record) -> None:
 
 
 def checkpoint(run: Run, step: Step, record: Record) -> None:
-    run.table().checkpoint()
+    run.table(step.table).checkpoint()
 
 
 def expire(run: Run, step: Step, record: Record) -> None:
     run.has_expired = True
     moment = datetime.fromtimestamp(run.world.now / 1000, UTC)
-    run.table().expire_snapshots(moment, retain_last=step.values[0])
+    run.table(step.table).expire_snapshots(moment, retain_last=step.values[0])
 
 
 def orphans(run: Run, step: Step, record: Record) -> None:
@@ -164,43 +171,43 @@ def orphans(run: Run, step: Step, record: Record) -> None:
     if not busy and not run.world.pending:
         run.world.now += 10 * 24 * 3_600_000
         run.has_expired = True
-    run.table().remove_orphans()
+    run.table(step.table).remove_orphans()
 
 
 def manifests(run: Run, step: Step, record: Record) -> None:
-    run.table().rewrite_manifests()
+    run.table(step.table).rewrite_manifests()
 
 
 def deletes(run: Run, step: Step, record: Record) -> None:
-    run.table().rewrite_position_deletes()
+    run.table(step.table).rewrite_position_deletes()
 
 
 def convert(run: Run, step: Step, record: Record) -> None:
-    run.table().convert_equality_deletes()
+    run.table(step.table).convert_equality_deletes()
 
 
 def column(run: Run, step: Step, record: Record) -> None:
-    run.table().alter().add_column(f"c{step.number}", "BIGINT").commit()
+    run.table(step.table).alter().add_column(f"c{step.number}", "BIGINT").commit()
 
 
 def change_property(run: Run, step: Step, record: Record) -> None:
-    run.table().alter().set_properties({"simulated": str(step.number)}).commit()
+    run.table(step.table).alter().set_properties({"simulated": str(step.number)}).commit()
 
 
 def partition_field(run: Run, step: Step, record: Record) -> None:
-    run.table().alter().add_partition_field(f"bucket({step.number + 1}, id)").commit()
+    run.table(step.table).alter().add_partition_field(f"bucket({step.number + 1}, id)").commit()
 
 
 def branch(run: Run, step: Step, record: Record) -> None:
     """Rows of a branch are what main had, and its own; main does not see them."""
     name = f"b{step.number}"
-    run.table().create_branch(name)
-    run.table().append(rows_of(step.values), branch=name)
-    found = run.rows(run.table(branch=name))
+    run.table(step.table).create_branch(name)
+    run.table(step.table).append(rows_of(step.values), branch=name)
+    found = run.rows(run.table(step.table, branch=name))
     own = {each[0] for each in step.values}
     if own - {each[0] for each in found}:
         raise Broken(f"the branch {name} lost rows")
-    run.model.check_read([each for each in found if each[0] not in own], record.began)
+    run.model_of(step.table).check_read([each for each in found if each[0] not in own], record.began)
 
 
 def follow(run: Run, step: Step, record: Record) -> None:
@@ -233,6 +240,7 @@ ACTIONS: dict[str, Callable[[Run, Step, Record], None]] = {
     "overwrite": overwrite,
     "overwrite part": overwrite_part,
     "property": change_property,
+    "purge": purge,
     "read": read,
     "rename": rename,
     "replace": replace,

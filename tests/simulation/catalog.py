@@ -20,6 +20,7 @@ from lakescan.iceberg.metadata.write import metadata_writes
 from tests.simulation.store import READ, WRITE, Store
 
 NAME = "sim"
+OTHER = "other"  # a second catalog, of tables that share the location of tables of the first
 IDENTIFIER = ("db", "t")
 
 
@@ -278,7 +279,7 @@ class SimulatedCatalog(MetastoreCatalog):
         return {}
 
     def list_tables(self, namespace: Any) -> Any:
-        return [*self.pointer.locations]
+        return [each for each in self.pointer.locations if (each[-1] == "c") == (self.name == OTHER)]
 
     def list_views(self, namespace: Any) -> Any:
         return []

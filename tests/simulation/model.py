@@ -10,7 +10,7 @@ from tests.simulation.world import Broken
 
 State = dict[int, tuple[str | None, int]]  # id: part, amount
 BLIND = ("append", "stream", "create", "transaction")  # commits that read nothing
-NAMED = ("make", "make if missing", "replace", "drop", "rename")  # which tables are there, by name
+NAMED = ("make", "make if missing", "replace", "drop", "purge", "rename")  # which tables are there, by name
 STREAMS = ("stream", "merging stream")
 SAME = {  # what leaves the rows of the table's main branch as they are
     *("branch", "checkpoint", "column", "compact", "convert", "deletes", "expire"),
@@ -119,7 +119,7 @@ class Model:
 
     def check_read(self, found: list[tuple[int, str | None, int]], began: int) -> None:
         """A reader that began at a version must see it, or a later one, as a whole."""
-        state = state_of(found)
+        state = state_of(found, has_bank=self._has_bank)
         seen = [each.state for each in self.versions[began:]]
         if state not in seen:
             raise Broken(f"a reader saw what no version has: {difference(state, seen[-1])}")
@@ -181,7 +181,7 @@ def _named(step: Step, state: State | None, table: str) -> State | None:
             return {} if state is None else state
         case "replace":
             return {}
-        case "drop":
+        case "drop" | "purge":
             return None
         case "rename":  # what the new name gets is known to the run
             return None if table == f"n{step.values[0]}" and state is not None else NEVER

@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from lakescan.delta.commit import conflicts, put, vector_files
 from lakescan.delta.commit.commit import DeltaCommit
+from lakescan.delta.log import reader
 from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError
 from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
@@ -22,9 +23,10 @@ from lakescan.iceberg.metadata import write
 from lakescan.iceberg.write import commit as iceberg_commit
 from lakescan.iceberg.write import expire, outcomes, row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
-from lakescan.maintenance import orphans
+from lakescan.maintenance import orphans, purge
 from lakescan.storage import put_if_absent
 from lakescan.streaming.stream import TableStream
+from lakescan.transaction import iceberg as iceberg_target
 from lakescan.transaction.delta import DeltaTarget
 from tests.simulation.catalog import Pointer
 from tests.simulation.plan import Plan
@@ -167,6 +169,25 @@ def _swapped_anyway() -> Any:
 
 
 @contextmanager
+def _neighbours_overlooked() -> Iterator[None]:
+    """Files are removed as if no other table had metadata in the folder."""
+    with (
+        patch.object(iceberg_target, "named_by_neighbours", lambda *_: iter(())),
+        patch.object(purge, "named_by_copies", lambda *_: iter(())),
+    ):
+        yield
+
+
+def _checkpoints_without_transactions() -> Any:
+    real = reader.checkpoint_actions
+
+    def actions(location: str, storage: Any, names: tuple[str, ...]) -> Any:
+        return iter(()) if names == ("txn",) else real(location, storage, names)
+
+    return patch.object(reader, "checkpoint_actions", actions)
+
+
+@contextmanager
 def forgotten_records() -> Iterator[None]:
     """Transactions are forgotten once their snapshots expire."""
     with (
@@ -266,6 +287,9 @@ MUTANTS = (
     ),
     Mutant("times of commits are those of clocks", _ICEBERG, _unordered_times, ("append", "property")),
     Mutant("in-commit timestamps are those of clocks", _DELTA, _unordered_versions, ("append",), seeds=120),
+    Mutant("transactions are forgotten as their snapshots expire", _ICEBERG, forgotten_records, ("replay", "append")),
+    Mutant("checkpoints forget transactions", _DELTA, _checkpoints_without_transactions, ("replay", "append")),
+    Mutant("files of a table at the same location are not looked for", _ICEBERG, _neighbours_overlooked, ("purge",)),
     Mutant("batches of streams are not remembered", _BOTH, _no_batches_remembered, ("stream",)),
 )
 

@@ -26,7 +26,7 @@ from lakescan.local import reader
 from lakescan.storage import Storage, put_if_absent, single_requests
 from lakescan.storage.faults import storage_boundary
 from lakescan.transaction import several_tables
-from tests.simulation.catalog import NAME, SimulatedSession
+from tests.simulation.catalog import NAME, OTHER, SimulatedSession
 from tests.simulation.store import Store
 from tests.simulation.world import World
 
@@ -127,14 +127,15 @@ def inside(world: World, store: Store) -> Iterator[None]:
     state = random.getstate()
     random.seed(world.plan.seed)
     registry._OPEN.clear()
-    lakescan.catalog(
-        NAME,
-        **{
-            "py-catalog-impl": "tests.simulation.catalog.SimulatedCatalog",
-            "py-io-impl": "tests.simulation.catalog.SimulatedIO",
-            "warehouse": f"s3://{store.root}",
-        },
-    )
+    for catalog in (NAME, OTHER):
+        lakescan.catalog(
+            catalog,
+            **{
+                "py-catalog-impl": "tests.simulation.catalog.SimulatedCatalog",
+                "py-io-impl": "tests.simulation.catalog.SimulatedIO",
+                "warehouse": f"s3://{store.root}",
+            },
+        )
     pools, clocks = _modules(len(sys.modules))
     with ExitStack() as stack:
         enter = stack.enter_context

@@ -14,9 +14,11 @@ class Step:
     kind: str
     values: tuple[Any, ...] = ()
     may_fail: bool = True
+    table: str = "t"
 
     def __str__(self) -> str:
-        return f"{self.kind}({', '.join(map(str, self.values))})"
+        where = "" if self.table == "t" else f" in {self.table}"
+        return f"{self.kind}({', '.join(map(str, self.values))}){where}"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Plan:
     properties: tuple[tuple[str, str], ...] = ()
     partitioned: bool = False
     catalog: str = "sql"  # who writes metadata files: the client (sql) or the server (rest)
+    neighbour: str = ""  # how a table c shares the location of t: registered (a copy), or created; none if empty
     variant: int = 0  # of the schedule
     switch_rate: float = 0.3
     fault_rate: float = 0.02

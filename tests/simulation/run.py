@@ -40,6 +40,8 @@ from tests.simulation.world import Actor, Broken, Killed, World
 
 _RUNS, _WARM = count(), set[str]()
 GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
+_CLEANING = ("expire", "orphans", "purge")
+_OF_NEIGHBOUR = 91  # the row that the table c has at first
 TRANSACTIONS = ("transaction", "move")
 _DONE = (", but cannot be opened", "is dropped, and its files are kept", "was recreated while it was dropped")
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
@@ -78,6 +80,7 @@ class Run:
         )
         is_delta = plan.format == "delta"
         self.files: Files = DeltaFiles(self.store, "sim/db/t") if is_delta else IcebergFiles(self.store)
+        self.neighbours: dict[str, IcebergFiles] = {}  # of tables that share the location of t
         self.others: dict[str, Model] = {}  # of tables beside this one, by name; each is there with its first version
         self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
         self.trails: dict[str, int] = {}  # of followers of a name: the version that they have seen
@@ -88,10 +91,13 @@ class Run:
         return self.name_of("t")
 
     def name_of(self, table: str) -> str:
-        return f"s3://sim/db/{table}" if self.plan.format == "delta" else f"{catalogs.NAME}.db.{table}"
+        catalog = catalogs.OTHER if table == "c" else catalogs.NAME
+        return f"s3://sim/db/{table}" if self.plan.format == "delta" else f"{catalog}.db.{table}"
 
     def models_of(self, step: Step) -> list[Model]:
         """Those of the tables that a step changes."""
+        if step.table != "t":
+            return [self.model_of(step.table)]
         if step.kind == "rename":
             return [self.model_of(f"n{each}") for each in step.values]
         if step.kind in (*NAMED, "create", "trail"):
@@ -103,8 +109,8 @@ class Run:
         first = {} if table == "u" else None
         return self.model if table == "t" else self.others.setdefault(table, Model([first], name=table, has_bank=False))
 
-    def table(self, **options: Any) -> lakescan.Table:
-        return lakescan.table(self.name, **options)
+    def table(self, table: str = "t", **options: Any) -> lakescan.Table:
+        return lakescan.table(self.name_of(table), **options)
 
     def rows(self, table: lakescan.Table | None = None) -> list[tuple[int, str | None, int]]:
         found = (table or self.table()).scan().select("id", "part", "amount").to_arrow()
@@ -180,10 +186,29 @@ class Run:
             found = lakescan.catalog(catalogs.NAME)
             found.create_table("db.t", SCHEMA, partition_by=parts, properties=properties).append(_table(BEGINNING))
         self.files.note(self.pointer.location or log.format(0))
+        if self.plan.neighbour:
+            self._make_neighbour(parts, properties)
         self.table().append(_table({k: v for k, v in FIRST.items() if k not in BEGINNING}))
         self.files.note(self.pointer.location or log.format(1))
         if any(step.kind in TRANSACTIONS for actor in self.plan.actors for step in actor.steps):
             lakescan.catalog(catalogs.NAME).create_table("db.u", SCHEMA, properties=properties)
+
+    def _make_neighbour(self, parts: list[str], properties: dict[str, str]) -> None:
+        """A table c at the location of t, in another catalog: a copy, or a table that was created there.
+
+        Both have a commit of their own afterwards: of a copy that has none, nothing in storage shows that it exists.
+        """
+        catalog, state = lakescan.catalog(catalogs.OTHER), {}
+        if self.plan.neighbour == "registered":
+            catalog.register_table("db.c", self.pointer.location)
+            state = dict(BEGINNING)
+        else:
+            location = "s3://sim/db/t"
+            catalog.create_table("db.c", SCHEMA, location=location, partition_by=parts, properties=properties)
+        self.table("c").append(_table({_OF_NEIGHBOUR: ("c", 0)}))
+        files = self.neighbours["c"] = IcebergFiles(self.store)
+        files.note(self.pointer.locations[("db", "c")])
+        self.others["c"] = Model([{**state, _OF_NEIGHBOUR: ("c", 0)}], name="c", has_bank=False)
 
     def _work(self, actor: Actor, step: Step) -> None:
         world, models = self.world, self.models_of(step)
@@ -202,6 +227,8 @@ class Run:
                 raise Broken(f"{step} failed without a cause: {type(error).__name__}: {error}") from error
             said = f"{type(error).__name__}: {error}"
             outcome = "made" if any(each in said for each in _DONE) else "refused"
+            if step.table != "t" and "dropped by another writer" in said:  # a commit whose answer was lost came before
+                outcome = "unknown"
         except (CommitConflict, StorageError, QueryFailed) as error:
             if actor.is_dead:
                 raise Killed from None
@@ -217,7 +244,8 @@ class Run:
         except UnsupportedFeature as error:
             if actor.is_dead:
                 raise Killed from None
-            if step.kind not in ("equality", "convert") or not self._has_made("field"):  # who has partitioned the table
+            is_partitioned = step.kind in ("equality", "convert") and self._has_made("field")
+            if not is_partitioned and not self._has_left_over(step, error):
                 raise Broken(f"{step} raised {type(error).__name__}: {error}") from error
             outcome, said = "refused", f"{type(error).__name__}: {error}"
         except (SchemaMismatch, InvalidStatement) as error:
@@ -239,7 +267,7 @@ class Run:
 
     def _is_true(self, error: LakescanError, models: list[Model], records: list[Record]) -> bool:
         """Whether what an error says of a name, that there is a table, or none, was so while the step ran."""
-        if records[0].step.kind not in (*NAMED, "create", "trail"):
+        if records[0].step.kind not in (*NAMED, "create", "trail") and records[0].step.table == "t":
             return False
         if isinstance(error, NoSuchTable):
             return any(model.was_missing(each.began) for model, each in zip(models, records, strict=True))
@@ -278,9 +306,10 @@ class Run:
         self.world.tell(None, f"version {model.newest + 1} of {table} by {step.kind}")
 
         def check() -> None:
-            if model is self.model:
-                self.files.note(location)
-                check_there(self.files, self.store)
+            files = self.files if model is self.model else self.neighbours.get(table)
+            if files is not None:
+                files.note(location)
+                check_there(files, self.store)
             model.commit(step, self.rows(lakescan.table(self.name_of(table))))
 
         self.world.waiting.append(check)
@@ -290,6 +319,7 @@ class Run:
         assert step is not None
         self.world.tell(None, f"{name[-1]} is gone by {step.kind}")
         model = self.model_of(name[-1])
+        self.neighbours.pop(name[-1], None)
         self.world.waiting.append(
             lambda: model.change(step, None, [applied(step, model.versions[-1].state, model.name)])
         )
@@ -310,8 +340,14 @@ class Run:
 
         self.world.waiting.append(check)
 
+    def _has_left_over(self, step: Step, error: UnsupportedFeature) -> bool:
+        """Whether a clean-up met metadata of another table whose files are gone: of one purged, or a failed commit."""
+        is_possible = self.plan.neighbour and ("c" not in self.neighbours or self.world.faults)
+        return bool(is_possible) and step.kind in _CLEANING and "cannot be read" in str(error)
+
     def _on_delete(self, key: str) -> None:
-        if why := self.files.why_kept(key):
+        reasons = [(each, files.why_kept(key)) for each, files in [("t", self.files), *self.neighbours.items()]]
+        if why := "; ".join(f"of {table}: {reason}" for table, reason in reasons if reason):
 
             def check() -> None:
                 raise Broken(f"the file {key} is removed, but {why}")
@@ -322,7 +358,8 @@ class Run:
         newest = self.model.versions[-1].state
         if state_of(self.rows()) != newest:
             raise Broken("the table is not what its last commit made")
-        check_there(self.files, self.store)
+        for files in (self.files, *self.neighbours.values()):
+            check_there(files, self.store)
         self._read_earlier()
         self._check_others()
         for name in self.followers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.simulation.model import BANK
 from tests.simulation.plan import ActorPlan, Plan, Step
 
 FORMATS = ("delta", "iceberg 2", "iceberg 3")
+_STREAMS = ("stream", "merging stream")
 _KEYS = (11, 12, 13, 51, 52, 53)  # of upserts: rows that are there, and others that no append adds
 _SHARE_OF_NAMES = 0.25
 _SKEWS = (0, 0, 0, 600_000, -600_000, 70_000)  # of clocks, in milliseconds
@@ -41,6 +43,12 @@ _OWN = {
 _NAMED = {  # which tables are there, by name: in a share of the seeds, in which they meet
     "delta": {"make": 2, "make if missing": 2},
     "iceberg": {"make": 2, "make if missing": 2, "replace": 1, "drop": 3, "rename": 2, "trail": 4},
+}
+_SHARE_OF_REPLAYS = 0.06  # a batch of a stream comes again, after its snapshot has expired
+_SHARE_OF_NEIGHBOURS = 0.08  # another table has the location of the first
+_OF_NEIGHBOURS = {
+    *("append", "compact", "delete", "delete part", "deletes", "expire", "manifests"),
+    *("orphans", "overwrite", "overwrite part", "read", "update", "upsert"),
 }
 _FAULTS = ((), (), ("lost answer", "late"), ("killed", "killed after"), ("stalled",))
 
@@ -117,6 +125,45 @@ class _Seed:
                 values = self.rows_by_key()
         return Step(self.number, kind, values)
 
+    def replayed(self, actors: list[ActorPlan], forget: Step) -> list[ActorPlan]:
+        """The actors, of which the last one writes a batch again that another one writes, after other commits.
+
+        `forget` is the maintenance before it, which must not forget the batch.
+        """
+        first, *between, last = actors
+        found = [each for actor in (first, *between) for each in actor.steps if each.kind in _STREAMS]
+        if not found:
+            self.epoch += 1
+            found = [Step(self._next(), "stream", (self.epoch, *self.new_rows()))]
+            first = replace(first, steps=(*found, *first.steps))
+        append = Step(self._next(), "append", self.new_rows())
+        steps = (append, replace(forget, number=self._next()), replace(found[0], number=self._next()))
+        return [first, *between, replace(last, steps=(*last.steps, *steps))]
+
+    def beside(self, actors: list[ActorPlan], random: Random) -> list[ActorPlan]:
+        """The actors, some of whose steps are those of a table at the same location, with a clean-up at the end."""
+        moved = [
+            replace(
+                each,
+                steps=tuple(
+                    replace(step, table="c") if step.kind in _OF_NEIGHBOURS and random.random() < 0.5 else step
+                    for step in each.steps
+                ),
+            )
+            for each in actors
+        ]
+        kinds = {"expire": (1,), "orphans": (), "purge": ()}
+        for at, actor in enumerate(moved):
+            if at == 0 or random.random() < 0.5:
+                kind = random.choice([*kinds])
+                table = "c" if kind == "purge" or random.random() < 0.5 else "t"
+                moved[at] = replace(actor, steps=(*actor.steps, Step(self._next(), kind, kinds[kind], table=table)))
+        return moved
+
+    def _next(self) -> int:
+        self.number += 1
+        return self.number
+
 
 def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
     """The plan of a seed, in a format; most steps are of the favoured kinds, if there are any."""
@@ -156,6 +203,12 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
     for n in range(random.choice([2, 2, 3])):
         steps = tuple(made.step(kinds) for _ in range(random.choice([1, 2, 2])))
         actors.append(ActorPlan("ABCD"[n], steps, clocks.choice(_SKEWS)))
+    neighbours, replays, neighbour = Random(f"{seed} neighbours"), Random(f"{seed} replays"), ""
+    if "replay" in favoured or (not favoured and replays.random() < _SHARE_OF_REPLAYS):
+        actors = made.replayed(actors, Step(0, "checkpoint") if name == "delta" else Step(0, "expire", (1,)))
+    if name == "iceberg" and ("purge" in favoured or (not favoured and neighbours.random() < _SHARE_OF_NEIGHBOURS)):
+        neighbour = neighbours.choice(["registered", "registered", "created"])
+        actors = made.beside(actors, neighbours)
     return Plan(
         seed,
         format,
@@ -163,6 +216,7 @@ def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
         tuple(properties.items()),
         partitioned=partitioned,
         catalog=catalog,
+        neighbour=neighbour,
         switch_rate=random.choice([0.05, 0.2, 0.5, 1.0]),
         fault_rate=random.choice([0, 0.01, 0.05]) if not (kinds_of_faults := random.choice(_FAULTS)) else 0.1,
         fault_kinds=kinds_of_faults,
