@@ -63,3 +63,55 @@ def test_row_ids_are_kept_in_a_table_with_a_column_of_their_name(tmp_path: Path)
 def test_metadata_columns_have_their_own_names_elsewhere(tmp_path: Path) -> None:
     name = created(tmp_path, "text", "delta", "'delta.minReaderVersion' = '1'")
     assert lakescan.table(name).scan().select("_pos").to_arrow()["_pos"].to_pylist() == [0, 1, 2]
+
+
+CONDITIONS = {
+    "_pos": "_pos = 0",
+    "_file": "_file LIKE '%'",
+    "_spec_id": "_spec_id = 0",
+    "_partition": "_partition IS NOT NULL",
+    "_deleted": "NOT _deleted",
+    "_row_id": "_row_id = 0",
+    "_last_updated_sequence_number": "_last_updated_sequence_number = 1",
+    "_row_commit_version": "_row_commit_version >= 0",
+}
+
+
+@pytest.mark.parametrize("column", CONDITIONS)
+@pytest.mark.parametrize(("format_name", "properties"), PROPERTIES)
+def test_rows_change_by_each_metadata_column_that_a_scan_has(
+    tmp_path: Path, column: str, format_name: str, properties: str
+) -> None:
+    """A table without the column refuses it by name, before anything is written."""
+    name, condition = created(tmp_path, "v", format_name, properties), CONDITIONS[column]
+    table, of_target = lakescan.table(name), condition.replace(column, f"t.{column}")
+
+    def keys() -> set[int]:
+        return set(table.refresh().scan().select("k").where(condition).to_arrow()["k"].to_pylist())
+
+    try:
+        expected = keys()
+    except lakescan.NoSuchColumn:
+        before = sorted(tmp_path.rglob("*"))
+        for change in (
+            lambda: table.delete(condition),
+            lambda: table.update({"v": "'new'"}, condition),
+            lambda: lakescan.sql(
+                f"MERGE INTO {name} t USING (SELECT 1 AS k) s ON {of_target} WHEN MATCHED THEN DELETE"
+            ),
+        ):
+            with pytest.raises(lakescan.LakescanError, match=column):
+                change()
+        assert sorted(tmp_path.rglob("*")) == before
+        return
+    table.update({"v": "'new'"}, f"{condition} AND k > 0")
+    assert {row["k"] for row in table.refresh().to_arrow().to_pylist() if row["v"] == "new"} == expected
+    expected, all_keys = keys(), {1, 2, 3}
+    lakescan.sql(
+        f"MERGE INTO {name} t USING (SELECT 2 AS k) s ON t.k = s.k AND {of_target} WHEN MATCHED THEN UPDATE SET v = 'met'"
+    )
+    met = {row["k"] for row in table.refresh().to_arrow().to_pylist() if row["v"] == "met"}
+    assert met == expected & {2}
+    expected = keys()
+    table.refresh().delete(condition)
+    assert set(table.refresh().to_arrow()["k"].to_pylist()) == all_keys - expected

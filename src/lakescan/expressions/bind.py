@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.errors import InvalidFilter, LakescanError, UnsupportedFeature
+from lakescan.errors import InvalidFilter, LakescanError, NoSuchColumn, UnsupportedFeature
 from lakescan.expressions.implied import implied
 from lakescan.expressions.instants import NANOSECONDS_A_DAY, Instant, instant_of, plain_value
 from lakescan.expressions.like import joined, parts
@@ -91,6 +91,22 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, 
         case SqlCondition():
             return _bind_condition(predicate, schema, case_sensitive, zone)
     raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def bind_columns_only(predicate: Predicate, schema: Schema) -> Predicate:
+    """Bind the parts of a predicate that read columns of a schema; others, of metadata columns, become true.
+
+    The result is true for each row that the predicate is true for. Conflicts of commits are looked for with it: files
+    that another writer added have no row numbers or row ids that were read. Raises what `bind` raises, except
+    `NoSuchColumn`.
+    """
+    if isinstance(predicate, And | Or):
+        parts = [bind_columns_only(part, schema) for part in operands(predicate)]
+        return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
+    try:
+        return bind(predicate, schema)
+    except NoSuchColumn:
+        return TRUE
 
 
 def _bind_columns(comparison: ColumnComparison, schema: Schema, case_sensitive: bool) -> Predicate:

@@ -13,7 +13,7 @@ from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.scan.scan_files import ScanFiles
-from lakescan.expressions.bind import bind
+from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.scan_spec import ScanSpec
 
@@ -48,7 +48,7 @@ def reads_of_statement(scan: ScanSpec, version: DeltaVersion, read: Predicate | 
 
 
 def _may_match(scan: ScanSpec, version: DeltaVersion, where: Predicate) -> Callable[[pa.Table], pa.Array]:
-    planner = planner_of(scan, version, bind(where, scan.snapshot.schema))
+    planner = planner_of(scan, version, bind_columns_only(where, scan.snapshot.schema))
 
     def may_match(files: pa.Table) -> pa.Array:
         kept = planner.candidates(files).table.files["path"]

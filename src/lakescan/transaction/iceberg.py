@@ -28,7 +28,7 @@ from lakescan.common.version import own_version
 from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
-from lakescan.expressions.bind import bind
+from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
@@ -257,7 +257,7 @@ class IcebergTarget:
             read = replace(read, start=options.validate_from_snapshot_id)
         if what.dynamic and not base.metadata.specs[base.metadata.default_spec_id].is_unpartitioned:
             return replace(read, partitions=partitions_of(files, base))
-        return replace(read, where=TRUE if what.where is None else bind(what.where, schema))
+        return replace(read, where=TRUE if what.where is None else bind_columns_only(what.where, schema))
 
     def check_rewritable(self) -> None:
         """Accept all tables."""

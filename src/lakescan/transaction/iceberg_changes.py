@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.expressions.bind import bind
+from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
@@ -72,7 +72,7 @@ def validation_of(changes: RowChanges, base: CommitBase, options: WriteOptions) 
     deletes_only = changes.statement is Statement.DELETE and not changes.files
     read = Validation.of(
         base,
-        where=TRUE if changes.read is None else bind(changes.read, base.metadata.schema),
+        where=TRUE if changes.read is None else bind_columns_only(changes.read, base.metadata.schema),
         isolation=options.isolation_level or _isolation(changes.statement, base.metadata),
         checks_deletes=changes.statement is not Statement.DELETE and bool(changes.deletes),
         ignores_deletes=deletes_only,
