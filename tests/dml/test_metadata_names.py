@@ -108,7 +108,8 @@ def test_rows_change_by_each_metadata_column_that_a_scan_has(
     assert {row["k"] for row in table.refresh().to_arrow().to_pylist() if row["v"] == "new"} == expected
     expected, all_keys = keys(), {1, 2, 3}
     lakescan.sql(
-        f"MERGE INTO {name} t USING (SELECT 2 AS k) s ON t.k = s.k AND {of_target} WHEN MATCHED THEN UPDATE SET v = 'met'"
+        f"MERGE INTO {name} t USING (SELECT 2 AS k) s ON t.k = s.k AND {of_target} "
+        "WHEN MATCHED THEN UPDATE SET v = 'met'"
     )
     met = {row["k"] for row in table.refresh().to_arrow().to_pylist() if row["v"] == "met"}
     assert met == expected & {2}
