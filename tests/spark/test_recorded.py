@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.query.recorded import IN_QUERIES, NAMED, in_order, recorded
+from tests.query.recorded import FAR_YEARS, IN_QUERIES, NAMED, in_order, recorded
 
 
 @pytest.fixture
@@ -34,3 +34,14 @@ def test_names_of_columns(spark: SparkSession, named_view: None) -> None:
 def test_rows_of_in_queries(spark: SparkSession, in_query_views: None) -> None:
     for text, expected in recorded("in_queries"):
         assert in_order(spark.sql(text).collect()) == in_order(expected), text
+
+
+def test_rows_of_far_years(spark: SparkSession) -> None:
+    for name, rows in FAR_YEARS.items():
+        spark.createDataFrame(rows).createOrReplaceTempView(name)
+    try:
+        for text, expected in recorded("years"):
+            assert in_order(spark.sql(text).collect()) == in_order(expected), text
+    finally:
+        for name in FAR_YEARS:
+            spark.catalog.dropTempView(name)

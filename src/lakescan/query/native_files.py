@@ -64,7 +64,7 @@ def native_files(
     """The plan of a scan, and its files that DuckDB reads exactly; None if there are none.
 
     `plan` is the scan's, if it was made already. The filter of the scan is not applied: it must be one that the query
-    applies, too. `times`: the query computes with times, and they must be of the years 1 to 9999.
+    applies, too. `times`: the query computes with times, and they must be ones that DuckDB has (see `with_known_years`).
     """
     if not _is_simple(spec):
         return None
@@ -115,7 +115,7 @@ def _is_time(kind: t.Type) -> bool:
 
 
 def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
-    """Whether metadata says that a column has no NaN, or no time beyond the years 1 to 9999.
+    """Whether metadata says that a column has no NaN, or no time that DuckDB lacks.
 
     DuckDB does not find NaN in files whose bounds leave it out.
     """

@@ -40,6 +40,18 @@ NAMED = pa.table(
         "f": pa.array([1.5], pa.float32()),
     }
 )
+_MICROS = pa.timestamp("us", "UTC")
+_FAR_DAYS = pa.array(
+    [0, -719_162, -719_163, -719_528, -719_529, -1_000_000, 2_932_896, 2_932_897, 5_000_000, -141_428, 18_321, None],
+    _INT,
+)
+_FAR_MICROS = pa.array([None if d is None else d * 86_400_000_000 + 47_107_123_456 for d in _FAR_DAYS.to_pylist()])
+FAR_YEARS = {  # of the years -768 to 15659
+    "d": pa.table({"i": pa.array(range(12), _INT), "d": _FAR_DAYS.cast(pa.date32())}),
+    "u": pa.table(
+        {"i": pa.array(range(12), _INT), "ts": _FAR_MICROS.cast(_MICROS), "n": _FAR_MICROS.cast(pa.timestamp("us"))}
+    ),
+}
 
 
 def recorded(name: str) -> list[tuple[str, Any]]:

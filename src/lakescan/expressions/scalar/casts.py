@@ -56,7 +56,7 @@ _WRITERS: dict[t.Type, str] = {
 _NAMES: dict[t.Type, str] = {t.BYTE: "TINYINT", t.SHORT: "SMALLINT", t.LONG: "BIGINT"}
 _TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 _UNIT_SIZES = {"year": 12, "month": 1, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1}
-_SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
+_MOST_SECONDS = 9_213_695_999_999  # about the year 293940, which DuckDB's timestamps still have
 _NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that is rounded to infinity, as in Java
 _DIGITS_OF_LONGS = 18  # of a decimal: one with more digits becomes a whole number by way of a double
 
@@ -105,7 +105,7 @@ def cast(each: Typed, kind: t.Type) -> Typed:
             micros = f"epoch_us({each.sql})"
             return _plain(f"({micros} - (({micros} % 1000000) + 1000000) % 1000000) // 1000000", kind)
         case (t.BYTE | t.SHORT | t.INT | t.LONG, t.Timestamp(zoned=True)):
-            within = f"({each.sql}) IS NULL OR ({each.sql}) BETWEEN {_SECONDS[0]} AND {_SECONDS[1]}"
+            within = f"({each.sql}) IS NULL OR ({each.sql}) BETWEEN {-_MOST_SECONDS} AND {_MOST_SECONDS}"
             micros = f"make_timestamp(CAST({each.sql} AS BIGINT) * 1000000)"
             return evaluated_if(within, micros, kind, "the timestamp of second", each.sql)
     if not _is_plain(each.type, kind):

@@ -16,7 +16,7 @@ from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
 from lakescan.expressions.scalar.udf import register, udfs_in
 
-_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: before and after, the engines write and count differently
+_DAYS = (-106_640_000, 105_201_000)  # of the years -290000 to 290000: DuckDB computes with them as Spark does
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 _SETTINGS = {
     "threads": "1",
@@ -54,7 +54,7 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Instants become wall-clock times in UTC. Raises `FailedEvaluation` for times beyond the years 1 to 9999."""
+    """Instants become wall-clock times in UTC. Raises `FailedEvaluation` for times beyond the years -290000 to 290000."""
     if pa.types.is_timestamp(array.type):
         _check_years(array.cast(pa.int64()), _MICROS, array)
         return array.cast(pa.timestamp("us"))
@@ -77,7 +77,7 @@ def _on_wall_clocks(kind: pa.DataType) -> pa.DataType:
 def _check_years(numbers: pa.Array, limits: tuple[int, int], array: pa.Array) -> None:
     least, most = (pc.min_max(numbers)[name].as_py() for name in ("min", "max"))
     if least is not None and not (limits[0] <= least and most <= limits[1]):
-        raise FailedEvaluation(f"{UNEQUAL}a {array.type} beyond the years 1 to 9999")
+        raise FailedEvaluation(f"{UNEQUAL}a {array.type} beyond the years -290000 to 290000")
 
 
 def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -47,7 +47,7 @@ def _pieces(pattern: Typed, name: str) -> list[str]:
 
 
 def formatted(each: Typed, pattern: Typed) -> Typed:
-    """Return `date_format(each, pattern)`, in the years 1 to 9999."""
+    """Return `date_format(each, pattern)`."""
     pieces = _pieces(pattern, "date_format")
     value = instant_of(each)
     codes = quoted("".join(_CODES.get(one, one.strip("'")) for one in pieces))

@@ -31,7 +31,7 @@ _DEEP = "Split it into several statements, or run it with lakescan.spark.sql."
 class Translated:
     """A query for DuckDB, and the columns of its result with their types in Spark.
 
-    `computes_times`: whether it computes with columns of dates or timestamps, which must be in the years 1 to 9999.
+    `computes_times`: whether it computes with columns of dates or timestamps, which must be ones that DuckDB has.
     """
 
     sql: str

@@ -1,4 +1,4 @@
-"""Dates and timestamps beyond the years 1 to 9999, with which the engines compute differently."""
+"""Dates and timestamps that DuckDB's timestamps cannot hold, or that are infinite there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
 
-_DAYS = (-719_162, 2_932_896)
+# Since 1970: the years -290000 to 290000. DuckDB computes with them as Spark does (`tests/query/test_years.py`).
+FIRST_DAY, LAST_DAY = -106_640_000, 105_201_000
 _OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -21,15 +22,15 @@ def checked(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -
 
 
 def with_known_years(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch; raises `UnsupportedFeature` if a time in it is before the year 1, or after 9999."""
+    """The batch; raises `UnsupportedFeature` if a time in it is beyond the years -290000 to 290000."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_date32(column.type):
-            least, most, number = *_DAYS, pa.int32()
+            least, most, number = FIRST_DAY, LAST_DAY, pa.int32()
         elif pa.types.is_timestamp(column.type):
             per_day = 86_400 * _OF_SECOND[column.type.unit]
             least, most, number = (
-                max(_DAYS[0] * per_day, -(2**63)),
-                min((_DAYS[1] + 1) * per_day, 2**63) - 1,
+                max(FIRST_DAY * per_day, -(2**63)),
+                min((LAST_DAY + 1) * per_day, 2**63) - 1,
                 pa.int64(),
             )
         else:
@@ -37,7 +38,7 @@ def with_known_years(batch: pa.RecordBatch) -> pa.RecordBatch:
         found = pc.min_max(column.cast(number))
         if found["min"].is_valid and not (least <= found["min"].as_py() and found["max"].as_py() <= most):
             raise UnsupportedFeature(
-                f"a time beyond the years 1 to 9999 in the column {name!r}, in a query that computes with times,",
-                "Engines count such years differently. Run the statement with lakescan.spark.sql.",
+                f"a time beyond the years -290000 to 290000 in the column {name!r}, in a query that computes with times,",
+                "DuckDB, which runs SQL in this process, has no such timestamps. Run the statement with lakescan.spark.sql.",
             )
     return batch

@@ -237,10 +237,10 @@ def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None 
 
 
 def _timestamp(micros: int) -> str:
-    """A time as JSON has it: with milliseconds at least, and no more digits than it needs."""
+    """A time as Spark writes it in JSON: with milliseconds, and no finer digits."""
     text = casts.timestamp_as_text(micros).replace(" ", "T", 1)
     whole, _, fraction = text.partition(".")
-    return f"{whole}.{fraction.ljust(3, '0')}"
+    return f"{whole}.{fraction[:3].ljust(3, '0')}"
 
 
 class _Malformed(Exception):

@@ -57,21 +57,22 @@ def date_format(micros: int, pattern: str) -> str:
     seconds, fraction = divmod(rest, _SECOND)
     hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
     parts = []
-    for letter, text in _pieces(pattern):
+    pieces = _pieces(pattern)
+    has_era = any(letter == "G" for letter, _ in pieces)
+    for letter, text in pieces:
         size = len(text)
-        era_year = year if year > 0 else 1 - year
         match letter:
             case "":
                 parts.append(text)
             case "[" | "]":
                 pass
             case "y" | "u":
-                shown = year if letter == "u" else era_year
+                shown = 1 - year if letter == "y" and has_era and year < 1 else year
                 if size == 2:
-                    parts.append(f"{shown % 100:02}")
+                    parts.append(f"{abs(shown) % 100:02}")
                 else:
-                    sign = "+" if size >= 4 and shown >= 10**size else ""
-                    parts.append(sign + f"{shown:0{size}}")
+                    sign = "-" if shown < 0 else "+" if size >= 4 and shown >= 10**size else ""
+                    parts.append(sign + f"{abs(shown):0{size}}")
             case "M" | "L":
                 name = _MONTHS[month - 1]
                 parts.append(f"{month:0{size}}" if size < 3 else name[:3] if size == 3 else name)
