@@ -54,7 +54,7 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Instants become wall-clock times in UTC. Raises `FailedEvaluation` for times beyond the years -290000 to 290000."""
+    """Return wall-clock times in UTC for instants. Raises `FailedEvaluation` beyond the years -290000 to 290000."""
     if pa.types.is_timestamp(array.type):
         _check_years(array.cast(pa.int64()), _MICROS, array)
         return array.cast(pa.timestamp("us"))

@@ -11,6 +11,7 @@ from lakescan.expressions.scalar.typed import (
     aligned,
     common_type,
     converted,
+    failing,
     literal,
     sql_type,
     unsupported,
@@ -116,6 +117,8 @@ def unified(values: Sequence[Typed], what: str) -> list[Typed]:
     for each in values:
         kind = common_type(whole, each, what)
         whole = Typed("", kind, literal=None)
+    if whole.type == t.UNKNOWN:  # beside NULL, an expression that only fails needs a type for DuckDB
+        return [failing(each, whole.type) if each.raises else each for each in values]
     return [converted(each, whole.type) for each in values]
 
 

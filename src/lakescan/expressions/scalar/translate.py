@@ -66,7 +66,7 @@ _TYPES: Mapping[str, t.Type] = {
     "TIMESTAMPLTZ": t.Timestamp(),
     "TIMESTAMPNTZ": t.Timestamp(zoned=False),
 }
-BY_UNIT = ("datediff", "date_diff", "timestampdiff")
+BY_UNIT = ("datediff", "date_diff", "timestampdiff", "timediff")
 MOVED_BY_UNIT = ("dateadd", "date_add", "timestampadd")
 _MOST_SQL = 1_000_000  # characters
 # Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).

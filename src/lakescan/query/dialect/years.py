@@ -38,7 +38,7 @@ def with_known_years(batch: pa.RecordBatch) -> pa.RecordBatch:
         found = pc.min_max(column.cast(number))
         if found["min"].is_valid and not (least <= found["min"].as_py() and found["max"].as_py() <= most):
             raise UnsupportedFeature(
-                f"a time beyond the years -290000 to 290000 in the column {name!r}, in a query that computes with times,",
-                "DuckDB, which runs SQL in this process, has no such timestamps. Run the statement with lakescan.spark.sql.",
+                f"a time beyond the years -290000 to 290000 in the column {name!r}, with which the query computes,",
+                "DuckDB, which runs SQL in this process, has no such times. Run the statement with lakescan.spark.sql.",
             )
     return batch
