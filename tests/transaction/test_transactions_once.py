@@ -74,6 +74,27 @@ def test_a_repeated_transaction_adds_nothing_after_its_snapshot_expired(iceberg:
     assert of("nightly") == [1, 2, 3]
 
 
+@pytest.mark.parametrize("by", ["rollback", "branch"])
+def test_a_snapshot_between_an_expired_transaction_and_a_later_one_has_the_first(iceberg: None, by: str) -> None:
+    """The record of the later one does not replace it."""
+    transaction(1)
+    other()
+    between = now().snapshot_id
+    transaction(2)
+    for _ in range(2):
+        now().expire_snapshots(older_than=LATER, retain_last=2)
+    if by == "rollback":
+        now().set_current_snapshot(version=between)
+        assert transaction(1).rows == 0
+        assert transaction(2).rows == 1
+        assert of("nightly") == [1, 2]
+    else:
+        now().create_branch("audit", version=between)
+        assert transaction(1, branch="audit").rows == 0
+        assert transaction(2, branch="audit").rows == 1
+        assert sorted(now().scan().as_of(branch="audit").to_arrow()["id"].to_pylist()) == [1, 2, 50]
+
+
 def test_delta_has_the_same_rule(made: Make) -> None:
     made()
     transaction(1)

@@ -3,7 +3,8 @@
 A snapshot's summary records the transaction that it commits, as Iceberg's sink for Spark does. Snapshots expire, so the
 same commit also sets a table property, a record: the last version of an application on a branch, and the snapshot that
 has its rows, as does each snapshot that descends from it. Expiry moves records, and those of summaries, to the oldest
-snapshot that is kept. Other engines keep the properties of a table, whatever they compact or expire. No I/O.
+snapshot that is kept: to a property beside that of the last commit, because branches may be rolled back between both.
+Other engines keep the properties of a table, whatever they compact or expire. No I/O.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ PREFIX = "lakescan.transaction."  # of the properties with records
 
 @dataclass(frozen=True)
 class Record:
-    """The last version of an application that a snapshot and its descendants have. `ref` is a branch or tag."""
+    """The last version of an application that a snapshot and its descendants have. `ref` is a branch or tag.
+
+    A record that expiry moved does not replace that of the last commit.
+    """
 
     application: str
     ref: str
@@ -32,11 +36,12 @@ class Record:
     snapshot_id: int
     sequence_number: int  # of the snapshot; 0 in format version 1
     table_uuid: str | None  # properties may be copied to other tables
+    is_moved: bool = False
 
     @property
     def name(self) -> str:
         """The name of the table property. Names of applications and branches may be long, or have any characters."""
-        text = json.dumps([self.application, self.ref])
+        text = json.dumps([self.application, self.ref, *(["moved"] if self.is_moved else [])])
         return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @property
@@ -49,6 +54,7 @@ class Record:
             "snapshot-id": self.snapshot_id,
             "sequence-number": self.sequence_number,
             "table-uuid": self.table_uuid,
+            **({"moved": True} if self.is_moved else {}),
         }
         return {self.name: json.dumps(value)}
 
@@ -68,7 +74,8 @@ def _parsed(name: str, text: str, metadata: TableMetadata) -> Record:
     try:
         value = json.loads(text)
         numbers = (int(value["version"]), int(value["snapshot-id"]), int(value["sequence-number"]))
-        return Record(str(value["app-id"]), str(value["ref"]), *numbers, value["table-uuid"])
+        is_moved = value.get("moved") is True
+        return Record(str(value["app-id"]), str(value["ref"]), *numbers, value["table-uuid"], is_moved)
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptMetadata(
             f"{metadata.location}: the table property {name!r}, the record of a committed transaction, is damaged: "
@@ -113,7 +120,8 @@ def moved_records(
     """Return the properties to set and to remove as snapshots expire, so that no transaction is forgotten.
 
     Each branch and tag keeps a part of its line. The oldest snapshot of this part gets a record of the versions that
-    the rest of the line has. A record whose snapshot expires, and which no branch or tag has, is removed.
+    the rest of the line has, also if later snapshots have later versions: a branch may be rolled back to it, or made
+    from it. A record whose snapshot expires, and which no branch or tag has, is removed.
     """
     records = records_of(metadata)
     moved: dict[str, str] = {}
@@ -124,11 +132,11 @@ def moved_records(
             continue
         line = list(ancestors(metadata.snapshots, ref.snapshot_id))
         kept = list(takewhile(lambda each: each.id not in expired, line))
-        left = _versions(kept, [each for each in records.values() if each.ref == name])
-        for application, version in _versions(line, records.values()).items():
+        oldest, before = kept[-1], line[len(kept) :]
+        left = _versions(kept[-1:], [each for each in records.values() if each.ref == name])
+        for application, version in _versions(before, records.values()).items():
             if version > left.get(application, -1):
-                oldest = kept[-1]
-                record = Record(application, name, version, oldest.id, oldest.sequence_number, metadata.uuid)
+                record = Record(application, name, version, oldest.id, oldest.sequence_number, metadata.uuid, True)
                 moved |= record.properties
     gone = [name for name, each in records.items() if each.snapshot_id in expired and name not in moved]
     return moved, gone
