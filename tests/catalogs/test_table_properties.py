@@ -102,7 +102,7 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
         ("delta.universalFormat.enabledFormats", "iceberg", lakescan.UnsupportedFeature, "Iceberg"),
         ("delta.compatibility.symlinkFormatManifest.enabled", "true", lakescan.UnsupportedFeature, "manifest"),
         ("delta.constraints.c", "id > 0", lakescan.UnsupportedFeature, "ALTER TABLE"),
-        ("delta.feature.rowTracking", "supported", lakescan.UnsupportedFeature, "rowTracking"),
+        ("delta.feature.clustering", "supported", lakescan.UnsupportedFeature, "CLUSTER BY"),
         ("delta.feature.appendOnly", "on", lakescan.InvalidOption, "supported"),
         ("delta.minReaderVersion", "3", lakescan.InvalidOption, "1, 2"),
         ("delta.minWriterVersion", "7", lakescan.InvalidOption, "features"),

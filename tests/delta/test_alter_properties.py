@@ -14,6 +14,7 @@ import lakescan
 from lakescan.alter import AlterBuilder
 from lakescan.definition.table_changes import AddPartition, SetKey, SetLocation, SetOrder
 from lakescan.definition.table_definition import Term
+from lakescan.delta.metadata.features import FEATURES, Support
 from tests.support.delta_state import newest, state
 from tests.support.two_commits import saved
 
@@ -268,3 +269,35 @@ def test_what_the_format_does_not_have_says_what_to_do(table: lakescan.Table, ch
     with pytest.raises(lakescan.UnsupportedFeature) as error:
         table.alter().with_change(change).commit()
     assert error.value.detail
+
+
+SUPPORTED = sorted(each.name for each in FEATURES.values() if Support.WRITE in each.support)
+
+
+@pytest.mark.parametrize("feature", SUPPORTED)
+def test_a_new_table_takes_the_features_that_alter_table_takes(tmp_path: Path, feature: str) -> None:
+    """By their names in any case, and with the same protocol."""
+    name, protocols = f"delta.feature.{feature.upper()}", []
+    saved(ROWS, tmp_path / "old", format="delta")
+    try:
+        lakescan.table(tmp_path / "old").alter().set_properties({name: "supported"}).commit()
+    except lakescan.UnsupportedFeature as error:
+        with pytest.raises(lakescan.UnsupportedFeature, match=str(error).partition(" for ")[0]):
+            lakescan.save(ROWS, tmp_path / "new", format="delta", properties={name: "supported"})
+        assert not (tmp_path / "new").exists()
+        return
+    lakescan.save(ROWS, tmp_path / "new", format="delta", properties={name: "supported"})
+    for each in ("old", "new"):
+        lakescan.table(tmp_path / each).append(ROWS)
+        assert sorted(lakescan.table(tmp_path / each).to_arrow()["id"].to_pylist()) == [1, 1, 2, 2, 3, 3]
+        protocols.append(state(tmp_path / each)[0])
+    assert protocols[0] == protocols[1]
+    assert feature in protocols[1].features
+    assert not [each for each in lakescan.table(tmp_path / "new").properties if "feature" in each]
+
+
+def test_a_table_that_allows_defaults_takes_a_default_later(tmp_path: Path) -> None:
+    lakescan.save(ROWS, tmp_path / "t", format="delta", properties={"delta.feature.allowColumnDefaults": "supported"})
+    lakescan.sql(f"ALTER TABLE delta.`{tmp_path / 't'}` ALTER COLUMN text SET DEFAULT 'x'")
+    lakescan.sql(f"INSERT INTO delta.`{tmp_path / 't'}` (id) VALUES (4)")
+    assert "x" in lakescan.table(tmp_path / "t").to_arrow()["text"].to_pylist()

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.features import FEATURES, LISTED, READERS_LISTED, Support, implied, with_needed
-from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-
-_OF_CATALOG = "Only its catalog can make such a table: create it in a catalog of type unity."
-_INSTEAD = {
-    "catalogManaged": _OF_CATALOG,
-    "catalogOwned-preview": _OF_CATALOG,
-    "clustering": "Set the clustering columns: ALTER TABLE ... CLUSTER BY.",
-    "checkpointProtection": "It comes with ALTER TABLE ... DROP FEATURE of a feature that readers must know.",
-}
+from lakescan.delta.metadata.features import LISTED, READERS_LISTED, implied, with_needed
+from lakescan.delta.metadata.new_properties import asked_feature
+from lakescan.errors import InvalidOption
 
 
 def with_feature(state: TableState, name: str, value: str) -> TableState:
     """The table with a feature that a property `delta.feature.<name>` asks for.
 
-    Raises `InvalidOption` for a feature or value that is not known, `UnsupportedFeature` for a feature that writers
-    here do not support.
+    Raises what `asked_feature` raises.
     """
-    known = {each.lower(): each for each in FEATURES}.get(name.lower())
-    if value.strip().lower() not in ("supported", "enabled"):
-        raise InvalidOption(f"'delta.feature.{name}'={value!r}: it takes supported")
-    if known is None:
-        raise InvalidOption(f"Delta has no table feature {name!r}.{nearest(name, FEATURES)}")
+    known = asked_feature(name, value, state.protocol.features, state.location)
     if known in state.protocol.features:
         return state
-    if known in _INSTEAD or Support.WRITE not in FEATURES[known].support:
-        raise UnsupportedFeature(
-            f"the feature {known!r} for {state.location}",
-            _INSTEAD.get(known, "Writers here do not support it: they could not write to the table any more."),
-        )
     return with_dependencies(state, known)
 
 

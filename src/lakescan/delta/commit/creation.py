@@ -31,7 +31,7 @@ from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.features import Support, brought_by_type, implied, of_new_table, with_needed
 from lakescan.delta.metadata.new_metadata import check_columns
-from lakescan.delta.metadata.new_properties import checked_properties
+from lakescan.delta.metadata.new_properties import asked_features, checked_properties
 from lakescan.delta.metadata.new_schema import check_partitioning, mapped
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -214,7 +214,8 @@ def new_table(definition: TableDefinition) -> NewDelta:
     partition_by = [partition_column(definition, term) for term in definition.partition_by]
     check_partitioning(definition.columns, partition_by)
     brought = declared_features(definition)
-    properties = checked_properties(definition.properties, brought)
+    properties = checked_properties(definition.properties)
+    asked = asked_features(definition.properties, {*of_new_table(properties), *brought})
     schema = declared_schema(definition)
     if properties.get(_MAPPING, "none") != "none":
         schema, last = mapped(schema, 0)
@@ -234,7 +235,9 @@ def new_table(definition: TableDefinition) -> NewDelta:
         int(time.time() * 1000),
     )
     check_columns(metadata)
-    state = declared(TableState("the new table", protocol_of(definition, properties, brought), metadata), definition)
+    state = declared(
+        TableState("the new table", protocol_of(definition, properties, asked.union(brought)), metadata), definition
+    )
     return NewDelta(state.protocol, state.metadata, state.domains, state.clustering or ())
 
 

@@ -6,15 +6,23 @@ A property that demands something of writers is a promise to every reader of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from lakescan.common.properties import Property
-from lakescan.delta.metadata.features import of_new_table
+from lakescan.delta.metadata.features import FEATURES, Support
 from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
 FEATURE = "delta.feature."
+_OF_CATALOG = "Only its catalog can make such a table: create it in a catalog of type unity."
+# Features that are not asked for by their names, and what to do instead.
+_INSTEAD = {
+    "catalogManaged": _OF_CATALOG,
+    "catalogOwned-preview": _OF_CATALOG,
+    "clustering": "Set the clustering columns: ALTER TABLE ... CLUSTER BY.",
+    "checkpointProtection": "It comes with ALTER TABLE ... DROP FEATURE of a feature that readers must know.",
+}
 # Unsupported properties, with the only value that is accepted, and why others are not.
 _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
@@ -34,26 +42,23 @@ SETTABLE: Mapping[str, Property[Any]] = {
 _SPELLING = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
 
 
-def checked_properties(properties: Mapping[str, str], brought: Iterable[str] = ()) -> dict[str, str]:
+def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties to record, with Delta's spelling of their names and normalised values.
 
-    `brought` are features that the columns bring. Raises `InvalidOption` for unknown Delta properties and invalid
+    Features are left out. Raises `InvalidOption` for unknown Delta properties and invalid
     values, and `UnsupportedFeature` for properties that lakescan's writers do not honour.
     """
     checked: dict[str, str] = {}
-    features = []
     for name, value in properties.items():
         if not name.lower().startswith("delta."):
             checked[name] = value
         elif name.lower().startswith(FEATURE):
-            features.append((name[len(FEATURE) :], str(value)))
+            continue  # the protocol has it: see `asked_features`
         elif name.lower().startswith(CONSTRAINT):
             raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
         else:
             known = spelled(name)
             checked[known] = checked_value(known, str(value), "for a new table")
-    for feature, value in features:
-        _check_feature(feature, value, {*of_new_table(checked), *brought})
     return checked
 
 
@@ -81,12 +86,35 @@ def checked_value(name: str, value: str, where: str) -> str:
         raise InvalidOption(f"'{name}'={value!r}: it takes {error}") from error
 
 
-def _check_feature(feature: str, value: str, features: Collection[str]) -> None:
-    """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
-    if value.lower() not in ("supported", "enabled"):
-        raise InvalidOption(f"'{FEATURE}{feature}'={value!r}: it takes supported")
-    if feature not in features:
+def asked_features(properties: Mapping[str, str], has: Collection[str]) -> set[str]:
+    """Return the features that properties of a new table ask for by their names: `delta.feature.<name>`.
+
+    `has` are the features that the table has anyway. Raises what `asked_feature` raises.
+    """
+    named = ((name, str(value)) for name, value in properties.items() if name.lower().startswith(FEATURE))
+    return {asked_feature(name[len(FEATURE) :], value, has, "a new table") for name, value in named}
+
+
+def asked_feature(name: str, value: str, has: Collection[str], where: str) -> str:
+    """Return Delta's spelling of a feature that a property `delta.feature.<name>` asks for.
+
+    Args:
+        name: The feature, in any case.
+        value: The value of the property.
+        has: The features that the table has already, which are not checked.
+        where: The table, for messages.
+
+    Raises `InvalidOption` for a feature or value that is not known, `UnsupportedFeature` for a feature that writers
+    here do not support.
+    """
+    known = {each.lower(): each for each in FEATURES}.get(name.lower())
+    if value.strip().lower() not in ("supported", "enabled"):
+        raise InvalidOption(f"'{FEATURE}{name}'={value!r}: it takes supported")
+    if known is None:
+        raise InvalidOption(f"Delta has no table feature {name!r}.{nearest(name, FEATURES)}")
+    if known not in has and (known in _INSTEAD or Support.WRITE not in FEATURES[known].support):
         raise UnsupportedFeature(
-            f"'{FEATURE}{feature}' for a new table",
-            f"Set the property that needs the feature instead.{nearest(feature, features)}",
+            f"the feature {known!r} for {where}",
+            _INSTEAD.get(known, "Writers here do not support it: they could not write to the table any more."),
         )
+    return known
