@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.indexes import BloomFilter, page_statistics, xxhash64
+from tests.support.delta_rules import table_of as delta_table_of
 
 GROUP, GROUPS = 2048, 6  # DuckDB writes no smaller row groups
 ROWS = GROUP * GROUPS
@@ -75,13 +76,18 @@ def table_of(folder: Path, write: Callable[[Path], None]) -> str:
     lakescan.save(TABLE.slice(0, 1), str(folder), format="delta")
     file = next(folder.glob("*.parquet"))
     write(file)
-    log = next(folder.glob("_delta_log/*00.json"))
+    rewritten(folder, file)
+    return str(folder)
+
+
+def rewritten(folder: Path, file: Path) -> None:
+    """Give the log the new size of the table's only file, and no statistics."""
+    log = max(folder.glob("_delta_log/*.json"))
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for add in (each["add"] for each in actions if "add" in each):
         del add["stats"]
         add["size"] = file.stat().st_size
     log.write_text("".join(json.dumps(each) + "\n" for each in actions))
-    return str(folder)
 
 
 @pytest.fixture(scope="module", params=[by_pyarrow, by_duckdb], ids=["pyarrow", "duckdb"])
@@ -133,6 +139,18 @@ def test_values_that_a_bloom_filter_does_not_have_are_not_read(location: str, re
 def test_a_value_of_no_row_group_reads_none(location: str, read: set[int], condition: str) -> None:
     assert lakescan.table(location).scan().where(condition).to_arrow().num_rows == 0
     assert read == set()
+
+
+def test_texts_of_char_are_found_whether_writers_padded_them_or_not(tmp_path: Path) -> None:
+    char = {"c": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}}
+    table = delta_table_of(tmp_path / "t", {"c": "string"}, char)
+    table.append(pa.table({"c": ["x"]}))
+    file = next((tmp_path / "t").glob("*.parquet"))
+    rows = pa.table({"c": ["a", "a  ", "b"]})
+    pq.write_table(rows, file, row_group_size=1, bloom_filter_options={"c": True})
+    rewritten(tmp_path / "t", file)
+    for condition in ("c = 'a'", "c = 'a  '", "c IN ('a', 'x')", "c <=> 'a'"):
+        assert lakescan.table(tmp_path / "t").scan().where(condition).to_arrow()["c"].to_pylist() == ["a  ", "a  "]
 
 
 @pytest.mark.parametrize("condition", ["even <> 13", "not (even = 13)", "even not in (13)", "even > 13 or text = 'x'"])

@@ -328,7 +328,8 @@ def _by_indexes(
     with decoding(data.path, "its footer"):
         places = [leaf for leaf, _ in columns.values()]
         physical = {i: file.schema.column(leaf).physical_type for i, (leaf, _) in columns.items()}
-        hashed = {i: physical[i] for i in compares_equal(predicate) & columns.keys() if _is_hashed(data, columns[i][1])}
+        equal = compares_equal(predicate) & columns.keys()
+        hashed = {i: physical[i] for i in equal if _is_hashed(data, columns[i][1], schema.by_id[i])}
         blooms = data.footer.bloom_filters(columns[i][0] for i in hashed)
         indexes = data.footer.column_indexes(places)
     if not any(any(found) for found in (*blooms.values(), *indexes.values())):
@@ -355,9 +356,14 @@ def _by_indexes(
     return [group for group in row_groups if may_match(group)]
 
 
-def _is_hashed(data: ParquetData, source: FileField) -> bool:
-    """Whether literals can be looked up in Bloom filters of a column: signed integers, dates and texts."""
+def _is_hashed(data: ParquetData, source: FileField, target: t.Field) -> bool:
+    """Whether literals can be looked up in Bloom filters of a column: signed integers, dates and texts.
+
+    Texts of CHAR(n) may be stored without the padding that literals and read values have.
+    """
     kind = source.type
+    if target.width:
+        return False
     if pa.types.is_date32(kind):
         return data.calendar is None
     return bool(pa.types.is_signed_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
