@@ -28,7 +28,7 @@ from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.notebook import table_as_html
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
-from lakescan.options.staging import NOT_STAGED, Staging
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -496,7 +496,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         change: Callable[[Target], ChangeResult],
         *,
         upserts: bool = False,
-        session: Staging = NOT_STAGED,
+        session: SessionSettings = NO_SESSION,
     ) -> ChangeResult:
         """Change rows of the table as it is now by a function, such as one that runs a statement of SQL.
 
@@ -523,7 +523,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         self,
         options: Mapping[str, Any],
         write: Callable[[Target, WriteOptions], _Result],
-        session: Staging = NOT_STAGED,
+        session: SessionSettings = NO_SESSION,
     ) -> _Result:
         """Write to the table as it is now by a function. The table is read again when it is next used.
 

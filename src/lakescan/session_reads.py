@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.options.session import given_by_session
-from lakescan.options.staging import Staging
+from lakescan.options.session_settings import SessionSettings
 from lakescan.scan_spec import ScanSpec
 from lakescan.time_travel import selector_from
 
@@ -30,7 +30,7 @@ def _has_property(snapshot: Snapshot) -> bool:
     return snapshot.properties.get(_PROPERTY, "").lower() == "true"
 
 
-def as_session_reads(scan: ScanSpec, session: Staging, *, is_stream: bool = False) -> ScanSpec:
+def as_session_reads(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> ScanSpec:
     """The scan as a session reads it: with its options of Iceberg tables, and of the branch `spark.wap.branch`.
 
     The branch is read if an audited table has it.

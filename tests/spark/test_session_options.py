@@ -12,7 +12,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import explained
 
 SETTINGS = (
@@ -103,4 +103,4 @@ def test_writes_take_the_codec_of_the_session(
 
 
 def test_a_session_without_settings_sets_no_options(spark: Any) -> None:
-    assert staging(spark).options == ()
+    assert settings_of_session(spark).options == ()

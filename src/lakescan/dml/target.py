@@ -15,7 +15,7 @@ from lakescan.grammar.text import underlined_at
 from lakescan.open_table import Table
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
-from lakescan.options.staging import NOT_STAGED, Staging
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.query.tables import FORMATS
 from lakescan.transaction.base import Target
@@ -33,7 +33,7 @@ class ChangedTable:
 
     table: Table
     options: Mapping[str, Any]
-    session: Staging = NOT_STAGED
+    session: SessionSettings = NO_SESSION
 
     def run(self, options: Mapping[str, Any], change: Callable[[Target, WriteOptions], _Result]) -> _Result:
         """Run a statement on the table as it is now.

@@ -25,7 +25,7 @@ from lakescan.common.option_values import (
 )
 from lakescan.errors import InvalidOption
 from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option, prefixed
-from lakescan.options.staging import NOT_STAGED, Staging
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 
 MODE, FILES, COMMIT, CREATE, OPENING = Group.MODE, Group.FILES, Group.COMMIT, Group.CREATE, Group.OPENING
 _MODES = one_of("static", "dynamic")
@@ -55,7 +55,7 @@ class WriteOptions(OptionSet):
 
         return ReadOptions
 
-    session: Staging = NOT_STAGED  # how the session that the rows come from stages them; no option of the write
+    session: SessionSettings = NO_SESSION  # of the session that the rows come from; no option
 
     # What a write does
     overwrite_mode: str = option(
@@ -324,7 +324,7 @@ class WriteOptions(OptionSet):
         """Whether rows are to be audited before they are read."""
         return self.wap_id is not None or self.wap_branch is not None
 
-    def in_session(self, session: Staging) -> Self:
+    def in_session(self, session: SessionSettings) -> Self:
         """The options of a write whose rows come from a session."""
         return replace(self, session=session)
 

@@ -138,7 +138,7 @@ class Tables:
             if each.changes is not None:
                 return self._changed(found, each)
             spec = self._with_options(self._travelled(found.spec, each.travel), each)
-            return replace(found, spec=spec if found.metadata else as_session_reads(spec, self.settings.staging))
+            return replace(found, spec=spec if found.metadata else as_session_reads(spec, self.settings.session))
         except (NoSuchTable, NoSuchNamespace, NotATable) as error:
             raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
 

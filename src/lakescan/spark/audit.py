@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.options.session import session_settings, set_by_session
-from lakescan.options.staging import BRANCH_SETTING, ID_SETTING, Staging
+from lakescan.options.session_settings import BRANCH_SETTING, ID_SETTING, SessionSettings
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import is_audited
 from lakescan.spark.session import confs
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def staging(spark: SparkSession) -> Staging:
+def settings_of_session(spark: SparkSession) -> SessionSettings:
     """How a session stages rows, and which options it sets for Iceberg tables."""
     found = confs(spark, (ID_SETTING, BRANCH_SETTING, *session_settings()))
-    return Staging.of(found.get(ID_SETTING), found.get(BRANCH_SETTING), set_by_session(found))
+    return SessionSettings.of(found.get(ID_SETTING), found.get(BRANCH_SETTING), set_by_session(found))
 
 
-def staging_in_task() -> Staging:
+def settings_in_task() -> SessionSettings:
     """How the session stages rows that runs the task of this worker; Spark gives tasks the session's settings."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
-        return Staging()
-    return Staging.of(context.getLocalProperty(ID_SETTING), context.getLocalProperty(BRANCH_SETTING))
+        return SessionSettings()
+    return SessionSettings.of(context.getLocalProperty(ID_SETTING), context.getLocalProperty(BRANCH_SETTING))
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class StagedReads:
     there: Set[str]
 
     @staticmethod
-    def of(scan: ScanSpec, session: Staging, *, is_stream: bool = False) -> StagedReads | None:
+    def of(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> StagedReads | None:
         """What is read for a session; None if it has no say."""
         if not is_audited(scan, is_stream=is_stream):
             return None
         return StagedReads(scan.location, session.wap_branch, frozenset(scan.table.refs(RefKind.BRANCH)))
 
-    def check(self, now: Staging) -> None:
+    def check(self, now: SessionSettings) -> None:
         """Raise `InvalidOption` if the session names another branch of the table now, or stages rows in two ways."""
         now.check()
         read, wanted = (each if each in self.there else None for each in (self.branch, now.wap_branch))

@@ -20,7 +20,7 @@ from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.open_table import Table
 from lakescan.options.write import WriteOptions
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.session import is_connect
 from lakescan.spark.table_writer import NamedTable
 from lakescan.storage import Storage, join
@@ -69,7 +69,7 @@ class BatchTarget:
         `batch_id` None: the change is recorded for no stream.
         """
         give_all(self.catalogs)
-        options = replace(self.options, session=staging(spark))
+        options = replace(self.options, session=settings_of_session(spark))
         if batch_id is not None:
             options = replace(options, txn_app_id=self._query_id(spark), txn_version=batch_id)
         attempts: Attempts | None = None

@@ -38,7 +38,7 @@ from lakescan.query.dialect.types import of_arrow
 from lakescan.query.given_frames import may_have_rounded
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.names import current_namespace
@@ -159,7 +159,7 @@ def run_dml(
 ) -> ChangeResult:
     """Run a statement of SQL on Spark; see `lakescan.dml.execute.run`."""
     target = changed_table(statement.target, current_namespace(spark), frames, text)
-    found = replace(target, session=staging(spark))
+    found = replace(target, session=settings_of_session(spark))
     return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
 
 

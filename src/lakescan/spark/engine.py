@@ -1,6 +1,6 @@
 """The entry points of the Spark engine that lower layers load through `lakescan.engines`."""
 
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.changes import changes_frame
 from lakescan.spark.dml import change
 from lakescan.spark.frames import explained, frame_of, session_frame
@@ -21,5 +21,5 @@ __all__ = [
     "renew_view",
     "run_sql",
     "session_frame",
-    "staging",
+    "settings_of_session",
 ]

@@ -13,7 +13,7 @@ from lakescan.explain import plan_as_text
 from lakescan.expressions.predicate import has_sql
 from lakescan.planning.plan import ScanPlan
 from lakescan.session_reads import as_session_reads
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
@@ -54,7 +54,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The rows of a scan as the session reads it; see `as_session_reads` and `frame_of`."""
-    return frame_of(spark, as_session_reads(scan, staging(spark)))
+    return frame_of(spark, as_session_reads(scan, settings_of_session(spark)))
 
 
 def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
@@ -99,7 +99,7 @@ def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, number
 def explained(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
     if (spark := SparkSession.getActiveSession()) is not None:
-        scan = replace(as_session_reads(scan, staging(spark)), zone=session_zone(spark))
+        scan = replace(as_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]

@@ -19,7 +19,7 @@ from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import of_arrow
 from lakescan.query.given_frames import may_have_rounded
 from lakescan.query.statement import Arguments, with_named_parameters
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.dml import run_dml
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session
 from lakescan.spark.refused import catalog_in
@@ -54,7 +54,7 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
     statement, text, values = parsed
     if isinstance(statement, Insert):
         target = changed_table(statement.target, current_namespace(spark), frames, text)
-        found = replace(target, session=staging(spark))
+        found = replace(target, session=settings_of_session(spark))
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
         sensitive, rounds = session_settings(spark).case_sensitive, may_have_rounded(frames)

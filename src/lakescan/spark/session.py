@@ -47,7 +47,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         >>> spark.read.format("delta").load("/lake/customers")
     """
     try:
-        from lakescan.spark.audit import staging
+        from lakescan.spark.audit import settings_of_session
         from lakescan.spark.pushdown import switch_on
         from lakescan.spark.source import source_class
         from lakescan.spark.workers import use_this_python
@@ -63,7 +63,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
             pushdown=pushdown,
             parallelism=parallelism(spark),
             time_zone=zone,
-            session=staging(spark),
+            session=settings_of_session(spark),
             catalogs=given(),
         )
         spark.dataSource.register(source)

@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
-from lakescan.options.staging import NOT_STAGED, Staging
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
-from lakescan.spark.audit import staging_in_task
+from lakescan.spark.audit import settings_in_task
 from lakescan.spark.batch_target import query_of
 from lakescan.spark.workers import check_numbered, task_number
 from lakescan.storage.removal import discard
@@ -42,7 +42,7 @@ class Written(WriterCommitMessage):
     """
 
     files: list[WrittenFile]
-    session: Staging
+    session: SessionSettings
     deletes: list[WrittenFile] = field(default_factory=list)
 
 
@@ -112,14 +112,14 @@ class _Tasks:
             check_numbered("assigning ids of an identity column")
         if self._keys is not None:
             rows = write_newest(self._writes, self._keys, iterator, self._write_id, task_number())
-            return Written(rows.files, staging_in_task(), rows.deletes)
+            return Written(rows.files, settings_in_task(), rows.deletes)
         files = write_checked(self._writes, iterator, self._write_id, self._where, task_number())
-        return Written(files, staging_in_task())
+        return Written(files, settings_in_task())
 
     def _save(self, sink: Sink, messages: list[WriterCommitMessage | None]) -> None:
         written = [each for each in messages if isinstance(each, Written)]
         files = [file for each in written for file in (*each.files, *each.deletes)]
-        session = written[0].session if written else NOT_STAGED
+        session = written[0].session if written else NO_SESSION
         sink = replace(sink, options=sink.options.in_session(session))
         try:
             if self._new is not None:

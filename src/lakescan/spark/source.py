@@ -35,11 +35,11 @@ from lakescan.expressions.text_values import name_of_zone, zone_of_name
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
-from lakescan.options.staging import NOT_STAGED, Staging
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads
-from lakescan.spark.audit import StagedReads, staging_in_task
+from lakescan.spark.audit import StagedReads, settings_in_task
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
@@ -55,7 +55,7 @@ class TableSource(DataSource):
     pushdown: bool
     parallelism: int
     time_zone: str
-    session: Staging
+    session: SessionSettings
     catalogs: Mapping[str, Mapping[str, str]]
     _pinned: tuple[ScanSpec, str | None] | None = None
     _is_planned = False
@@ -165,7 +165,7 @@ def source_class(
     pushdown: bool,
     parallelism: int,
     time_zone: str,
-    session: Staging = NOT_STAGED,
+    session: SessionSettings = NO_SESSION,
     catalogs: Mapping[str, Mapping[str, str]] | None = None,
 ) -> type[TableSource]:
     """Create a data source class for a format name. Its settings are class attributes, and pickled with it."""
@@ -218,7 +218,7 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task group, as batches in Spark's Arrow schema."""
         if self._staged is not None:
-            self._staged.check(staging_in_task())
+            self._staged.check(settings_in_task())
         if self._zone is not None:
             _check_zone(self._zone)
         return read_partition(partition, self._schema, self._carried)

@@ -29,7 +29,7 @@ from lakescan.query.settings import Settings
 from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.spark.audit import staging
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session, use
@@ -245,7 +245,7 @@ def session_settings(spark: SparkSession) -> Settings:
         case_sensitive=_is_set(spark, "spark.sql.caseSensitive", "false"),
         shows_all=True,
         reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
-        staging=staging(spark),
+        session=settings_of_session(spark),
     )
 
 

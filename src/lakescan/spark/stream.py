@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from lakescan.changes import Changes, are_computed, commits_of
 from lakescan.formats.increments import Offset
 from lakescan.scan_spec import ScanSpec
-from lakescan.spark.audit import StagedReads, staging_in_task
+from lakescan.spark.audit import StagedReads, settings_in_task
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.streaming.stream import TableStream
 
@@ -109,7 +109,7 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
         if self._staged is not None:
-            self._staged.check(staging_in_task())
+            self._staged.check(settings_in_task())
         return read_partition(partition, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:

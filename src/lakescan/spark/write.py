@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakescan.common.references import quoted
 from lakescan.expressions.predicate import Predicate
-from lakescan.options.staging import Staging
-from lakescan.spark.audit import staging
+from lakescan.options.session_settings import SessionSettings
+from lakescan.spark.audit import settings_of_session
 from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
@@ -41,9 +41,9 @@ class SparkRows:
         return schema_of_rows(self._frame.schema)
 
     @property
-    def session(self) -> Staging:
+    def session(self) -> SessionSettings:
         """How the frame's session stages rows."""
-        return staging(self._frame.sparkSession)
+        return settings_of_session(self._frame.sparkSession)
 
     @property
     def executor(self) -> SparkExecutor:

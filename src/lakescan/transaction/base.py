@@ -20,7 +20,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions
-from lakescan.options.staging import Staging
+from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
@@ -424,7 +424,7 @@ class NewTable(Protocol):
     def of_transaction(self, application: str, number: int) -> NewTable:
         """Return the table with rows of a transaction, which its commit records; it is of a table that is new."""
 
-    def in_session(self, session: Staging) -> NewTable:
+    def in_session(self, session: SessionSettings) -> NewTable:
         """Return the table with rows that are staged as a session says; raises `InvalidOption`."""
 
     def commit(self, files: Sequence[WrittenFile]) -> None:

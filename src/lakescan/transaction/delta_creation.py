@@ -29,7 +29,7 @@ from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.named_files import added_since
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import UnsupportedFeature
-from lakescan.options.staging import Staging
+from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import NewTable
@@ -78,7 +78,7 @@ class NewDeltaTable:
         """The table, whose rows are those of a transaction."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
-    def in_session(self, session: Staging) -> NewDeltaTable:
+    def in_session(self, session: SessionSettings) -> NewDeltaTable:
         """The table: Delta has no staged rows."""
         return self
 
@@ -119,7 +119,7 @@ class ReplacedDeltaTable:
         """The table, whose rows are those of a transaction."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
-    def in_session(self, session: Staging) -> ReplacedDeltaTable:
+    def in_session(self, session: SessionSettings) -> ReplacedDeltaTable:
         """The table: Delta has no staged rows."""
         return self
 

@@ -22,7 +22,7 @@ from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.foreign_tables import check_apart, staged_with_files
 from lakescan.iceberg.write.new_table import named_now
 from lakescan.iceberg.write.outcomes import loaded
-from lakescan.options.staging import Staging
+from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import NewTable
@@ -84,7 +84,7 @@ class NewIcebergTable:
         options.check_staged()
         return replace(self, options=options)
 
-    def in_session(self, session: Staging) -> NewIcebergTable:
+    def in_session(self, session: SessionSettings) -> NewIcebergTable:
         """The table, whose rows are staged as a session says."""
         options = self.options.in_session(session)
         return replace(self, options=staged_options(options, self._metadata.properties, str(self.identifier)))
@@ -133,7 +133,7 @@ class ReplacedIcebergTable:
         """The table, whose rows are those of a transaction."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
-    def in_session(self, session: Staging) -> ReplacedIcebergTable:
+    def in_session(self, session: SessionSettings) -> ReplacedIcebergTable:
         """The table: it has no staged rows."""
         return self
 

@@ -11,7 +11,7 @@ from lakescan import engines
 from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
-from lakescan.options.staging import NOT_STAGED, Staging
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, read, reader_of
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
@@ -32,7 +32,7 @@ class Rows(Protocol):
         """The Arrow schema of the rows."""
 
     @property
-    def session(self) -> Staging:
+    def session(self) -> SessionSettings:
         """How the session that the rows come from stages rows of audited tables."""
 
     @property
@@ -54,7 +54,7 @@ class ArrowRows:
     """Record batches in this process; other batches than those of a list can be read once."""
 
     executor: None = None
-    session: Staging = NOT_STAGED
+    session: SessionSettings = NO_SESSION
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         self.schema = schema
@@ -102,12 +102,12 @@ def rows_of(data: Any) -> Rows:
     )
 
 
-def session_of(data: Any) -> Staging:
+def session_of(data: Any) -> SessionSettings:
     """How the session of a Spark data frame stages rows; of other data, that it does not."""
     if _library(data) == "pyspark" and hasattr(data, "sparkSession"):
-        found: Staging = engines.load("spark").staging(data.sparkSession)
+        found: SessionSettings = engines.load("spark").settings_of_session(data.sparkSession)
         return found
-    return NOT_STAGED
+    return NO_SESSION
 
 
 def _library(data: Any) -> str:

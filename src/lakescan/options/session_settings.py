@@ -1,4 +1,4 @@
-"""Write, audit, publish: how a session of Spark stages the rows that it writes, and reads those that it staged."""
+"""Settings of a Spark session that reads and writes take: staging (write, audit, publish), and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ID_SETTING, BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
 
 
 @dataclass(frozen=True)
-class Staging:
+class SessionSettings:
     """The settings of a session that reads and writes of its rows take; None where one is not set.
 
     Rows are staged in tables with the property `write.wap.enabled` alone.
@@ -25,14 +25,16 @@ class Staging:
     options: tuple[tuple[str, str, str], ...] = ()
 
     @staticmethod
-    def of(wap_id: str | None, wap_branch: str | None, options: tuple[tuple[str, str, str], ...] = ()) -> Staging:
+    def of(
+        wap_id: str | None, wap_branch: str | None, options: tuple[tuple[str, str, str], ...] = ()
+    ) -> SessionSettings:
         """The settings as a session has them, where an empty text is none."""
-        return Staging(wap_id or None, wap_branch or None, options)
+        return SessionSettings(wap_id or None, wap_branch or None, options)
 
     @property
-    def without_staging(self) -> Staging:
+    def without_staging(self) -> SessionSettings:
         """The session's options alone, for rows that are staged as the options of the write say."""
-        return Staging(options=self.options)
+        return SessionSettings(options=self.options)
 
     def check(self) -> None:
         """Raise `InvalidOption` if both are set, as Iceberg's writer and reader for Spark refuse them."""
@@ -43,4 +45,4 @@ class Staging:
             )
 
 
-NOT_STAGED = Staging()
+NO_SESSION = SessionSettings()
