@@ -487,3 +487,16 @@ def test_other_columns_that_take_more_than_a_commit_are_refused(local, columns, 
     table = local.create_table("db.t", columns, format="delta", **options)
     with pytest.raises(lakescan.UnsupportedFeature, match=message):
         table.overwrite(new, overwriteSchema=True)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_keys_of_maps_get_no_new_members(tmp_path: Path, format: str) -> None:
+    def rows(key: dict[str, int]) -> pa.Table:
+        kind = pa.map_(pa.struct([(name, pa.int64()) for name in key]), pa.string())
+        return pa.table({"m": pa.array([[(key, "x")]], kind)})
+
+    lakescan.catalog("keys", warehouse=str(tmp_path)).create_namespace("n")
+    lakescan.save(rows({"a": 1}), "keys.n.t", format=format)
+    with pytest.raises(lakescan.SchemaMismatch, match=r"'m.key.b' is not .* no new members(?s:.*)Leave them out"):
+        lakescan.save(rows({"a": 1, "b": 2}), "keys.n.t", mode="append", merge_schema=True)
+    assert lakescan.table("keys.n.t").to_arrow().num_rows == 1

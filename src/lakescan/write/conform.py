@@ -94,9 +94,15 @@ def _levels(kind: t.Type) -> int:
     return own + max((_levels(each.type) for each in t.children(kind)), default=0)
 
 
+_NEW = " is not in the table"
+_NEW_OF_KEY = " is not in the table, and keys of maps get no new members"
+
+
 def _advice(problems: Sequence[str]) -> str:
     """How new columns and members come into the table, and what to do about other types."""
     advice = "New ones are added with merge-schema=true."
+    if all(each.endswith(_NEW_OF_KEY) for each in problems):
+        advice = "Leave them out of the rows, or write the rows to a new table."
     if any(" in the table and " in each for each in problems):
         advice += " Where types differ, cast the values to the table's type."
     return advice
@@ -254,7 +260,7 @@ def misfits(theirs: t.Struct, ours: t.Struct, where: str = "", *, of_pandas: boo
     taken = set(places)
     first = {name: place for place, name in reversed([*enumerate(names)])}
     what = "member" if where else "column"
-    yield from (f"{what} {where + name!r} is not in the table" for name in counts if first[name] not in taken)
+    yield from (f"{what} {where + name!r}{_NEW}" for name in counts if first[name] not in taken)
 
 
 def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> Iterator[str]:
@@ -264,7 +270,8 @@ def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> I
         case t.ListOf(), t.ListOf():
             yield from _type_misfits(theirs.element.type, ours.element.type, f"{path}.element", of_pandas)
         case t.MapOf(), t.MapOf():
-            yield from _type_misfits(theirs.key.type, ours.key.type, f"{path}.key", of_pandas)
+            for each in _type_misfits(theirs.key.type, ours.key.type, f"{path}.key", of_pandas):
+                yield each.replace(_NEW, _NEW_OF_KEY) if each.endswith(_NEW) else each
             yield from _type_misfits(theirs.value.type, ours.value.type, f"{path}.value", of_pandas)
         case _ if not _widens(theirs, ours) and not (of_pandas and theirs in t.FLOATING and ours in t.INTEGRAL):
             yield f"column {path!r} is {ours} in the table and {theirs} in the rows"
