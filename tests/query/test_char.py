@@ -71,6 +71,27 @@ def test_char_is_compared_as_in_spark(tmp_path: Path, condition: str, ids: list[
 
 
 @pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("c BETWEEN 'ab' AND 'ab'", []),
+        ("NOT (c BETWEEN 'ab' AND 'ab')", [1, 2]),
+        ("c BETWEEN 'ab' AND 'abb'", [1]),
+        ("c IN ('ab', NULL)", []),
+        ("c IN ('ab   ', NULL)", [1]),
+        ("c IN ('ab', 'zz')", [1]),
+        ("c >= 'ab' AND c <= 'ab'", [1]),
+    ],
+)
+def test_filters_compare_char_as_queries_do(tmp_path: Path, condition: str, ids: list[int]) -> None:
+    """BETWEEN, and lists with a null, have texts compared with the padding."""
+    table = made(tmp_path)
+    query = lakescan.sql(f"SELECT id FROM ch WHERE {condition} ORDER BY id", ch=table).to_arrow()
+    found = table.scan().where(condition).to_arrow().sort_by("id")
+    assert (query["id"].to_pylist(), found["id"].to_pylist()) == (ids, ids)
+    assert table.delete(condition).deleted == len(ids)
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "SELECT count(*) FROM (SELECT c AS x FROM ch) WHERE x = 'ab'",

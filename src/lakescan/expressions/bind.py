@@ -33,6 +33,7 @@ from lakescan.expressions.predicate import (
     ColumnComparison,
     Comparison,
     Constant,
+    ExactText,
     In,
     IsNaN,
     IsNull,
@@ -206,6 +207,8 @@ def _bind_in(leaf: In, field: t.Field, zone: tzinfo) -> Predicate:
         return FALSE
     if not leaf.values:  # as in Spark 4, a test against an empty list is false and not null
         return TRUE if leaf.negate else FALSE
+    if leaf.has_null:  # Spark compares the texts of such a list with the padding of CHAR(n)
+        field = replace(field, pad=0)
     values, ranges = _plain_values(leaf.values, field), []
     if values is None:
         values = []
@@ -363,7 +366,7 @@ def _reason(error: Exception) -> str:
 def _scalar(value: Any, field: t.Field, column: str, zone: tzinfo) -> pa.Scalar:
     if isinstance(value, pa.Scalar) and not (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
         value = plain_value(value)
-    if field.pad and isinstance(value, str):
+    if field.pad and isinstance(value, str) and not isinstance(value, ExactText):
         value = _padded(value, field.pad)
     try:
         return _coerce(value, field.type, zone)

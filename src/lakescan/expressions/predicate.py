@@ -99,6 +99,12 @@ class Leaf(Predicate):
         return self.field_id
 
 
+class ExactText(str):
+    """A text that is compared as it is, also with the padding of CHAR(n): Spark does so with those of BETWEEN."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Comparison(Leaf):
     """`column op value`, where op is one of < <= > >= = !=."""

@@ -18,6 +18,7 @@ from lakescan.expressions.predicate import (
     UNKNOWN,
     Comparison,
     Constant,
+    ExactText,
     In,
     IsNaN,
     IsNull,
@@ -163,7 +164,8 @@ def _without_negate(node: Any, text: str) -> Predicate:
             return _in(node, text)
         case exp.Between():
             column = _column(node.this, text)
-            low, high = _value(node.args["low"], text), _value(node.args["high"], text)
+            ends = (_value(node.args[name], text) for name in ("low", "high"))
+            low, high = (ExactText(each) if isinstance(each, str) else each for each in ends)
             return _compared(column, ">=", low) & _compared(column, "<=", high)
         case exp.Like() | exp.ILike():
             return _like(node, text)
