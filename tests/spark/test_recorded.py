@@ -36,6 +36,11 @@ def test_rows_of_in_queries(spark: SparkSession, in_query_views: None) -> None:
         assert in_order(spark.sql(text).collect()) == in_order(expected), text
 
 
+def test_rows_of_functions(spark: SparkSession, in_query_views: None) -> None:
+    for text, expected in recorded("functions"):
+        assert in_order(spark.sql(text).collect()) == in_order(expected), text
+
+
 def test_rows_of_far_years(spark: SparkSession) -> None:
     for name, rows in FAR_YEARS.items():
         spark.createDataFrame(rows).createOrReplaceTempView(name)

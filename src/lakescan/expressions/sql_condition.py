@@ -45,7 +45,7 @@ _WORDS = (
     "session_user",
     "user",
 )
-_WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff")
+_WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timediff", "timestampadd", "timestampdiff")
 
 
 def sql_condition(text: str) -> SqlCondition:

@@ -112,6 +112,18 @@ def _null(kind: t.Type) -> str:
     return f"CAST(NULL AS {nested_sql_type(kind)})"
 
 
+def sorted_by(of: Typed, each: Lambda) -> Typed:
+    """Return `array_sort(list, function)`, whose function compares two elements: all of them are compared before."""
+    element = _element(of, "array_sort")
+    left, right = each.name(0), each.name(1)
+    body = each.of(Typed(left, element), Typed(right, element))
+    if body.type != t.INT:
+        raise unsupported(f"the function array_sort() with a comparator of {body.type}")
+    row = f"list_transform({of.sql}, lambda {right}: {body.sql})"
+    signs = Typed(f"list_transform({of.sql}, lambda {left}: {row})", list_of(list_of(t.INT)))
+    return python("arrays.sorted_by", [Typed(of.sql, of.type), signs], of.type, raises=True)
+
+
 def zip_with(left: Typed, right: Typed, each: Lambda) -> Typed:
     """Return `zip_with(list, list, function)`; the shorter list is filled up with nulls."""
     one, other = _element(left, "zip_with"), _element(right, "zip_with")
@@ -194,6 +206,7 @@ HIGHER_ORDER: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
     "forall": (_quantified("forall", "FALSE", "TRUE"), 2, 2),
     "aggregate": (aggregate, 3, 4),
     "reduce": (aggregate, 3, 4),
+    "array_sort": (sorted_by, 2, 2),
     "zip_with": (zip_with, 3, 3),
     "map_filter": (map_filter, 2, 2),
     "map_zip_with": (map_zip_with, 3, 3),

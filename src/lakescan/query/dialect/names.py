@@ -403,7 +403,7 @@ class Naming:
                 return f"from_json({self.shown(each)})"
             case "dateadd" | "date_add" | "timestampadd", [unit, number, each]:
                 return f"timestampadd({unit.name.upper()}, {self._listed([number, each])})"
-            case "datediff" | "date_diff" | "timestampdiff", [unit, one, other]:
+            case "datediff" | "date_diff" | "timestampdiff" | "timediff", [unit, one, other]:
                 return f"timestampdiff({unit.name.upper()}, {self._listed([one, other])})"
             case (("aggregate" | "reduce"), [_, _, _]):
                 finish = "lambdafunction(namedlambdavariable(), namedlambdavariable())"

@@ -8,14 +8,17 @@ from typing import Any, Protocol
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
-from lakescan.expressions.scalar.collections import check_inside, member_at
+from lakescan.expressions.scalar.collections import check_inside, list_of, member_at
 from lakescan.expressions.scalar.padding import padded
-from lakescan.expressions.scalar.typed import Typed, aligned, unsupported
+from lakescan.expressions.scalar.typed import Typed, aligned, converted, unsupported
+from lakescan.expressions.scalar.udf import python
 from lakescan.query.dialect.scope import Column, Names, Scope
 from lakescan.query.dialect.values import Inner, Values
 from lakescan.query.occurrences import argument
 
-GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer")
+GENERATORS = (
+    "explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer",
+)  # fmt: skip
 _SIDES = ("", "LEFT", "RIGHT", "FULL")
 _KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 
@@ -214,14 +217,14 @@ def _view(left: Relation | None, view: Any, queries: Queries, outer: Scope | Non
 
     called, alias = view.this, view.args.get("alias")
     name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
-    if name not in GENERATORS or len(called.expressions) != 1:
+    if name not in GENERATORS or (len(called.expressions) != 1 and name != "json_tuple"):
         raise unsupported(f"LATERAL VIEW {called.sql('spark')[:60]}")
     keeps = bool(view.args.get("outer")) or name.endswith("_outer")
     scope = Scope(left.columns if left is not None else (), outer)
-    of = Values(scope, queries)(called.expressions[0])
+    args = [Values(scope, queries)(each) for each in called.expressions]
     given = [each.name for each in alias.columns] if alias is not None else []
     qualifier = view.alias.lower() if view.alias else ""
-    inner, made = _generated(name.removesuffix("_outer"), of)
+    inner, made = _members_of_json(args) if name == "json_tuple" else _generated(name.removesuffix("_outer"), args[0])
     if given and len(given) != len(made):
         raise InvalidStatement(f"{name}() makes {len(made)} columns; there are {len(given)} names")
     relation = queries.new_name()
@@ -236,6 +239,17 @@ def _view(left: Relation | None, view: Any, queries: Queries, outer: Scope | Non
         return Relation(f"({inner}) AS {relation}", columns)
     word = "LEFT" if keeps else "INNER"
     return Relation(f"{left.sql} {word} JOIN LATERAL ({inner}) AS {relation} ON TRUE", [*left.columns, *columns])
+
+
+def _members_of_json(args: Sequence[Typed]) -> tuple[str, list[tuple[str, t.Type]]]:
+    """The query of `json_tuple(text, name, ...)`: one row, which has a text for each name."""
+    if len(args) < 2 or any(each.type not in (t.STRING, t.UNKNOWN) for each in args):
+        raise InvalidStatement("json_tuple() takes a text and names of members")
+    args = [converted(each, t.STRING) for each in args]
+    found = python("json_texts.json_tuple", args, list_of(t.STRING), keeps_nulls=True)
+    columns = [(f"c{n}", t.STRING) for n in range(len(args) - 1)]
+    listed = ", ".join(f"list_extract(e.v, {n}) AS c{n - 1}" for n in range(1, len(args)))
+    return f"SELECT {listed} FROM (SELECT {found.sql} AS v) AS e", list(columns)
 
 
 def _generated(name: str, of: Typed) -> tuple[str, list[tuple[str, t.Type]]]:

@@ -157,6 +157,18 @@ def sort_array(values: list[Any], ascending: bool) -> list[Any]:
     return sorted(values, key=order_key, reverse=not ascending)
 
 
+def sorted_by(values: list[Any], signs: list[list[int | None]]) -> list[Any]:
+    """Return the elements in the order of a comparator, whose results are given for all pairs of them."""
+
+    def compared(one: int, other: int) -> int:
+        sign = signs[one][other]
+        if sign is None:
+            raise FailedValue("COMPARATOR_RETURNS_NULL: the function of array_sort() has no result for two elements")
+        return sign
+
+    return [values[n] for n in sorted(range(len(values)), key=cmp_to_key(compared))]
+
+
 def array_sort(values: list[Any]) -> list[Any]:
     """Return the list in ascending order; nulls come last."""
     kept = compact(values)
