@@ -13,6 +13,7 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.hadoop import HadoopCatalog
+from lakescan.storage import Storage
 from tests.support import own_catalog
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
@@ -58,6 +59,23 @@ def test_a_namespace_with_tables_is_not_dropped(lake: lakescan.Catalog) -> None:
     lake.create_table("db.t", "id BIGINT")
     with pytest.raises(lakescan.TableExists, match="has tables"):
         lake.drop_namespace("db")
+
+
+def test_a_namespace_in_which_a_table_is_made_meanwhile_is_not_dropped(
+    lake: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = Storage.entries
+
+    def then_a_table(self: Storage, folder: str) -> object:
+        found = entries(self, folder)
+        monkeypatch.setattr(Storage, "entries", entries)
+        lake.create_table("db.t", "id BIGINT, part STRING").append(rows(1))
+        return found
+
+    monkeypatch.setattr(Storage, "entries", then_a_table)
+    with pytest.raises(lakescan.TableExists, match="has tables"):
+        lake.drop_namespace("db")
+    assert ids(lake.load_table("db.t")) == [1]
 
 
 def test_namespaces_have_no_properties(lake: lakescan.Catalog) -> None:

@@ -6,6 +6,8 @@ Flink's catalogs of type hadoop give them: namespaces and tables are folders. Bo
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
@@ -37,7 +39,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import MetadataNotWritten, parsed_metadata, with_all_metadata
 from lakescan.iceberg.write.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
-from lakescan.storage.faults import storage_boundary
+from lakescan.storage.faults import storage_boundary, storage_error
 from lakescan.storage.locations import below
 from lakescan.storage.put_if_absent import NotCreated
 
@@ -323,8 +325,17 @@ class HadoopCatalog(HadoopTables):
         if folders or any(each.size for each in files):
             raise NamespaceNotEmptyError(f"Namespace is not empty: {namespace}")
         filesystem, path = self._storage.resolve(folder)
-        with storage_boundary("deleted", folder):
-            filesystem.delete_dir(path)
+        if not isinstance(filesystem, pafs.LocalFileSystem):
+            with storage_boundary("deleted", folder):
+                filesystem.delete_dir(path)
+            return
+        self._storage.remove([each.location for each in files])
+        try:
+            os.rmdir(path)  # which fails if a table was made in the folder meanwhile
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise storage_error("deleted", folder, error) from error
+            raise NamespaceNotEmptyError(f"Namespace is not empty: {namespace}") from error
 
     def load_namespace_properties(self, namespace: _Name) -> dict[str, str]:
         """Return the location of a namespace; raises `NoSuchNamespaceError`."""
