@@ -500,3 +500,23 @@ def test_keys_of_maps_get_no_new_members(tmp_path: Path, format: str) -> None:
     with pytest.raises(lakescan.SchemaMismatch, match=r"'m.key.b' is not .* no new members(?s:.*)Leave them out"):
         lakescan.save(rows({"a": 1, "b": 2}), "keys.n.t", mode="append", merge_schema=True)
     assert lakescan.table("keys.n.t").to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite", "ignore"])
+@pytest.mark.parametrize("left", [None, ".00000000000000000000.json.5f2c.tmp"])
+def test_a_delta_table_is_made_where_a_creation_was_interrupted(tmp_path: Path, mode: str, left: str | None) -> None:
+    """A process that ended before the first commit leaves the folder of the log, and perhaps a draft in it."""
+    (tmp_path / "t/_delta_log").mkdir(parents=True)
+    if left is not None:
+        (tmp_path / "t/_delta_log" / left).write_text("{}")
+    written = lakescan.save(pa.table({"id": [1, 2]}), tmp_path / "t", mode=mode, format="delta")
+    assert written.rows == 2
+    assert lakescan.table(tmp_path / "t").count() == 2
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_log_that_has_lost_its_commits_is_no_place_for_a_new_table(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "t/_delta_log").mkdir(parents=True)
+    (tmp_path / "t/_delta_log/_last_checkpoint").write_text('{"version": 10, "size": 3}')
+    with pytest.raises(lakescan.NotATable, match="has no commit and no checkpoint"):
+        lakescan.save(pa.table({"id": [1]}), tmp_path / "t", mode=mode, format="delta")

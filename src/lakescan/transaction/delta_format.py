@@ -5,7 +5,9 @@ What opens, creates or writes is imported by the method that needs it: reading a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
+from lakescan.storage.faults import storage_boundary
 from lakescan.storage.locations import absolute
 
 if TYPE_CHECKING:
@@ -42,8 +45,24 @@ class DeltaFormat:
         return False
 
     def is_at(self, location: str, storage: Storage) -> bool:
-        """Whether the folder has a log."""
-        return storage.exists(join(location, LOG_FOLDER))
+        """Whether the folder has a log with files: a creation that was interrupted leaves an empty folder, or a draft.
+
+        In object stores there are no empty folders, and no drafts.
+        """
+        folder = join(location, LOG_FOLDER)
+        if storage.resolve(folder)[0].type_name not in ("local", "hdfs"):
+            return storage.exists(folder)
+        if (path := storage.local_path(folder)) is None:
+            files, folders = storage.entries(folder)
+            names = [*(each.name for each in files), *(each.rstrip("/").rpartition("/")[2] for each in folders)]
+            return any(not name.startswith(".") for name in names)
+        with (
+            storage_boundary("looked up", folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(path) as found,
+        ):
+            return any(not each.name.startswith(".") for each in found)
+        return False
 
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
         """The table of a path, which may select a version, a time or a partition."""
