@@ -15,9 +15,13 @@ from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, writ
 from samples.shop import Shop
 
 import lakescan
+from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.types import LONG, Field
+from lakescan.iceberg.manifests.bounds import encode_value
+from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT
+from lakescan.iceberg.metadata_tables.manifests import bound_text
 from lakescan.iceberg.metadata_tables.readable_metrics import metrics_column, metrics_type
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
@@ -185,6 +189,28 @@ def test_bounds_of_numbers_are_spelled_as_in_java(tmp_path: Path) -> None:
     (row,) = lakescan.table(catalog.load_table("n.t").metadata_location).inspect("manifests").to_pylist()
     bounds = [(each["lower_bound"], each["upper_bound"]) for each in row["partition_summaries"]]
     assert bounds == [("1.0E-30", "1.0E10"), ("0.1", "1.5")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (t.Timestamp("us", zoned=True), -1, "1969-12-31T23:59:59.999999+00:00"),
+        (t.Timestamp("us", zoned=True), 100_000, "1970-01-01T00:00:00.1+00:00"),
+        (t.Timestamp("us", zoned=True), 0, "1970-01-01T00:00:00+00:00"),
+        (t.Timestamp("us", zoned=False), 60_000_120, "1970-01-01T00:01:00.00012"),
+        (t.Timestamp("us", zoned=False), 10_000_000, "1970-01-01T00:00:10"),
+        (t.Timestamp("ns", zoned=True), -1, "1969-12-31T23:59:59.999999999+00:00"),
+        (t.Timestamp("ns", zoned=False), 1_500, "1970-01-01T00:00:00.0000015"),
+        (t.TIME, 0, "00:00"),
+        (t.TIME, 3_600_000_000, "01:00"),
+        (t.TIME, 1_000_000, "00:00:01"),
+        (t.TIME, 100_000, "00:00:00.100"),
+        (t.TIME, 100_010, "00:00:00.100010"),
+    ],
+)
+def test_bounds_of_times_are_spelled_as_in_java(kind: t.Type, value: int, text: str) -> None:
+    field = PartitionField(1000, "p", 1, Transform("identity"), kind)
+    assert bound_text(encode_value(value, kind), field) == text
 
 
 def test_a_partition_of_two_specs_is_one_row_with_the_spec_of_its_newest_file(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -121,20 +121,23 @@ def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:
 
 
 def _readable(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
-    return summary | {side: _bound(summary[side], field) for side in ("lower_bound", "upper_bound")}
+    return summary | {side: bound_text(summary[side], field) for side in ("lower_bound", "upper_bound")}
 
 
-def _bound(serialized: bytes | None, field: PartitionField) -> str | None:
+def bound_text(serialized: bytes | None, field: PartitionField) -> str | None:
+    """A serialized bound of partition values as text; None for none, and for one that cannot be read."""
     decoded = None if serialized is None else decode_values(pa.array([serialized], pa.binary()), field.type)
     if serialized is None or decoded is None or not decoded[0].is_valid:
         return None
     try:
-        return human_value(decoded[0].as_py(), field)
+        if isinstance(field.type, t.Timestamp):
+            return _timestamp_text(decoded.cast(pa.int64())[0].as_py(), field.type)
+        return _human_value(decoded[0].as_py(), field)
     except (ValueError, OverflowError):  # a date or timestamp out of Python's range
         return f"0x{serialized.hex()}"
 
 
-def human_value(value: Any, field: PartitionField) -> str:
+def _human_value(value: Any, field: PartitionField) -> str:
     """A partition value as text: a year as 2026, an hour as 2026-01-31-07, bytes as base 64, 1e10 as 1.0E10."""
     match field.transform.name:
         case "year":
@@ -150,7 +153,24 @@ def human_value(value: Any, field: PartitionField) -> str:
             return str(value).lower()
         case bytes():
             return base64.b64encode(value).decode()
-        case datetime() | date():
-            text, dot, fraction = value.isoformat().partition(".")  # Java writes no zeros at the end of a fraction
-            return text + (dot + fraction.rstrip("0")).rstrip(".")
+        case date():
+            return value.isoformat()
+        case time():
+            return _time_text(value)
     return str(value)
+
+
+def _timestamp_text(value: int, kind: t.Timestamp) -> str:
+    """A timestamp as in ISO 8601, as Java has it: with seconds, and without zeros at the end of their fraction."""
+    per_second = kind.per_day // 86_400
+    seconds, fraction = divmod(value, per_second)
+    text = (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
+    digits = str(per_second + fraction)[1:].rstrip("0")
+    return text + (f".{digits}" if digits else "") + ("+00:00" if kind.zoned else "")
+
+
+def _time_text(value: time) -> str:
+    """A time as Java's `LocalTime` has it: seconds and their fraction, in three or six digits, only if not zero."""
+    if value.microsecond:
+        return value.isoformat("microseconds" if value.microsecond % 1000 else "milliseconds")
+    return value.isoformat("seconds" if value.second else "minutes")
