@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -83,3 +84,20 @@ def test_nothing_is_removed_where_the_table_cannot_be_looked_at(tmp_path: Path) 
     assert file.exists()
     assert remove_unnamed(Storage(), [str(file)], list) == [str(file)]
     assert not file.exists()
+
+
+def test_a_file_that_leads_to_others_goes_first_and_they_stay_if_it_stays(tmp_path: Path) -> None:
+    names = [str(tmp_path / name) for name in ("manifest", "list")]
+    for name in names:
+        Path(name).write_text("")
+    order = list[list[str]]()
+
+    class Failing(Storage):
+        def remove(self, locations: Sequence[str]) -> Sequence[str]:
+            order.append(list(locations))
+            return locations
+
+    assert remove_unnamed(Failing(), names, list, names[1:]) == []
+    assert order == [names[1:]]
+    assert remove_unnamed(Storage(), names, list, names[1:]) == names
+    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.scan import neighbours
+from lakescan.storage import Storage
 
 LATER = datetime.now(UTC) + timedelta(days=2)
 
@@ -116,6 +117,104 @@ def test_metadata_of_earlier_states_is_no_copy(tmp_path: Path, both: tuple[str, 
     removed = lakescan.table(both[0]).remove_orphans()
     assert len([each for each in removed if each.endswith(".metadata.json")]) >= 5
     assert len(list((tmp_path / "t" / "metadata").glob("*.metadata.json"))) == 3
+
+
+def created_there(folder: Path) -> None:
+    """Another table at the same location, which is no copy."""
+    lakescan.catalog("two").create_table("n.t", "id BIGINT", location=str(folder / "t"))
+
+
+@pytest.mark.filterwarnings("ignore:.*copy of the table")
+@pytest.mark.parametrize("moment", ["_uuid_of", "named_files"])
+@pytest.mark.parametrize("made", [registered, created_there])
+def test_files_stay_of_a_table_that_replaces_its_metadata_while_that_is_read(
+    tmp_path: Path,
+    both: tuple[str, str],
+    made: Callable[[Path], None],
+    moment: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The metadata that was listed, or a manifest list of it, is gone by then; the folder is listed again."""
+    made(tmp_path)
+    old_ones_go = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    lakescan.table(both[1]).alter().set_properties(old_ones_go).commit()
+    lakescan.table(both[0]).append(rows(4))
+    for number in (10, 11, 12):
+        lakescan.table(both[1]).append(rows(number))
+    kept = ids(both[1])
+    a_month_passes(tmp_path)
+    last = connection("two").load_table("n.t").metadata_location.rpartition("/")[2]
+    read, replaced = getattr(neighbours, moment), list[str]()
+
+    def reads(what: Any, *more: Any) -> Any:
+        location = what.location if moment == "_uuid_of" else what.metadata.source
+        is_first = location.endswith(last) and not replaced
+        found = read(what, *more)
+        if is_first:
+            replaced.append(location)
+            for number in (20, 21):
+                lakescan.table(both[1]).append(rows(number))
+            lakescan.table(both[1]).expire_snapshots(older_than=LATER, retain_last=1)
+        return found
+
+    monkeypatch.setattr(neighbours, moment, reads)
+    lakescan.table(both[0]).remove_orphans()
+    assert len(replaced) == 1
+    assert not Path(replaced[0].removeprefix("file://")).exists()
+    assert ids(both[1]) == sorted([*kept, 20, 21])
+    assert ids(both[0]) == [1, 3, 4]
+
+
+def test_metadata_that_names_missing_files_stops_the_clean_up(tmp_path: Path, both: tuple[str, str]) -> None:
+    created_there(tmp_path)
+    lakescan.table(both[1]).append(rows(10))
+    a_month_passes(tmp_path)
+    snapshot = connection("two").load_table("n.t").current_snapshot()
+    assert snapshot is not None
+    Path(snapshot.manifest_list.removeprefix("file://")).unlink()
+    with pytest.raises(lakescan.UnsupportedFeature, match="which another table uses or used"):
+        lakescan.table(both[0]).remove_orphans()
+
+
+@pytest.mark.filterwarnings("ignore:.*copy of the table")
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_log_line_asks_for_the_removal_only_of_metadata_that_is_older_than_a_day(
+    tmp_path: Path, both: tuple[str, str], is_old: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Metadata that is younger may be that of a commit that is just being made."""
+    registered(tmp_path)
+    lakescan.table(both[1]).append(rows(10))
+    if is_old:
+        a_month_passes(tmp_path)
+    lakescan.table(both[0]).remove_orphans()
+    found = [each for each in caplog.messages if "If neither exists any more, remove it." in each]
+    assert len(found) == int(is_old)
+    assert ids(both[1]) == [1, 3, 10]
+
+
+def test_a_failed_commit_removes_its_manifest_list_before_its_manifests(
+    both: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between leaves no metadata of missing manifests, which would stop a later clean-up."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import CommitFailedException
+
+    removed = list[str]()
+    remove = Storage.remove
+
+    def recorded(storage: Storage, locations: Sequence[str]) -> Sequence[str]:
+        removed.extend(["-m" if "-m" in Path(each).name else Path(each).name[:5] for each in locations])
+        return remove(storage, locations)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise CommitFailedException("another writer was first")
+
+    lakescan.table(both[0]).alter().set_properties({"commit.retry.num-retries": "0"}).commit()
+    monkeypatch.setattr(Storage, "remove", recorded)
+    monkeypatch.setattr(SqlCatalog, "commit_table", refuse)
+    with pytest.raises(CommitConflict):
+        lakescan.table(both[0]).append(rows(4))
+    assert [each for each in removed if each in ("snap-", "-m")] == ["snap-", "-m"]
 
 
 def test_a_failed_commit_leaves_no_metadata_that_looks_like_a_copy(

@@ -28,20 +28,28 @@ Named = Iterable[pa.Array]  # referenced locations, in chunks
 PROVABLE_FAILURES = (CommitConflict, UnsupportedFeature, SchemaMismatch, NotCreated)
 
 
-def remove_unnamed(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> list[str]:
+def remove_unnamed(
+    storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()
+) -> list[str]:
     """Remove the files that a table does not reference; return those that were removed.
 
-    `look` reads the table afresh and yields the locations of all files that it may reference. Raises what `look`
-    raises, and `UnsupportedFeature` if it is unclear whether two locations are the same file; then no file is removed.
+    `look` reads the table afresh and yields the locations of all files that it may reference. `first` are those of the
+    files that lead to the others. They are removed before these, one after another, so that a kill leaves none that
+    leads to a missing file. If one cannot be removed, the files after it stay. Raises what `look` raises, and
+    `UnsupportedFeature` if it is unclear whether two locations are the same file; then no file is removed.
     """
     unreferenced = unnamed(storage, locations, look())
-    left = set(storage.remove(unreferenced))
+    leading = [each for each in dict.fromkeys(first) if each in unreferenced]
+    others = [each for each in unreferenced if each not in leading]
+    left = set[str]()
+    for group in [*([each] for each in leading), others]:
+        left |= set(group if left else storage.remove(group))
     if left:
         _LOG.warning("%d unreferenced files could not be removed, %s among them", len(left), min(left))
     return [each for each in unreferenced if each not in left]
 
 
-def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> None:
+def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()) -> None:
     """Remove the files of a commit that has provably failed, as `remove_unnamed`; on an error, log it and keep them.
 
     Where the table must not lead, nothing was written.
@@ -50,7 +58,7 @@ def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named
     if not locations:
         return
     try:
-        remove_unnamed(storage, locations, look)
+        remove_unnamed(storage, locations, look, first)
     except Exception as error:
         _LOG.warning(
             "%d files of a failed commit were not removed, %s among them: %s", len(locations), locations[0], error

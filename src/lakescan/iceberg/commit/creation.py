@@ -53,8 +53,9 @@ def commit_created(
     except CommitStateUnknown:
         raise
     except Exception:
-        stored = [*producer.stored, staged.metadata_location]
-        discard(storage, stored, lambda: named_now(staged, storage))
+        stored = [staged.metadata_location, *producer.stored]
+        leading = [staged.metadata_location, *producer.lists]
+        discard(storage, stored, lambda: named_now(staged, storage), leading)
         raise
 
 

@@ -31,7 +31,7 @@ class Draft:
 class Drafts:
     """Encodes and stores manifests of one snapshot; encrypts them if the table has `keys`.
 
-    `stored` are the locations of all files it has stored.
+    `stored` are the locations of all files it has stored, `lists` those of manifest lists among them.
     """
 
     base: CommitBase
@@ -40,6 +40,7 @@ class Drafts:
     target_size: int
     keys: SnapshotKeys | None = None
     stored: list[str] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
     _id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _number: int = 0
 
@@ -84,6 +85,7 @@ class Drafts:
             data = encrypted(data, key.file_key)
             key_id = self.keys.add_list(key, len(data))
         location = join(self.base.metadata.metadata_folder, f"snap-{self.snapshot_id}-0-{self._id}.avro")
+        self.lists.append(location)
         self._write(location, data)
         return location, key_id
 

@@ -81,6 +81,11 @@ class SnapshotProducer:
         """The locations of the manifests and of the manifest list, as far as they may be stored."""
         return self._drafts.stored
 
+    @property
+    def lists(self) -> list[str]:
+        """The location of the manifest list, if it may be stored."""
+        return self._drafts.lists
+
     def produce(self) -> NewSnapshot:
         """Store the snapshot's manifests and manifest list.
 

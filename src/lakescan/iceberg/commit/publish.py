@@ -53,7 +53,7 @@ def commit_snapshot(
     try:
         new = producer.produce()
     except BaseException:  # nothing was sent to the catalog
-        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
+        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known), producer.lists)
         raise
     branch = producer.base.branch
     *added, moved = snapshot_updates(table.metadata, new, branch)
@@ -65,10 +65,10 @@ def commit_snapshot(
     try:
         failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
     except (MetadataNotWritten, UnsupportedFeature):
-        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
+        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known), producer.lists)
         raise
     if failed is not None:
-        discard(storage, producer.stored, lambda: added_since(failed.now, known))
+        discard(storage, producer.stored, lambda: added_since(failed.now, known), producer.lists)
     elif committed is not None:
         committed.append(new)
     return failed
