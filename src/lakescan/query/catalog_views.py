@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.registry import is_known
+from lakescan.catalogs.registry import allowed_in, is_known
 from lakescan.common.references import quoted
-from lakescan.errors import InvalidStatement, NoSuchCatalog, NoSuchTable
+from lakescan.errors import InvalidStatement, NoSuchCatalog, NoSuchTable, UnsupportedFeature
+from lakescan.grammar.spark_functions import FUNCTIONS
 from lakescan.grammar.text import edited, underlined_at
+from lakescan.opening import split_metadata_name
 from lakescan.query.occurrences import Occurrence, occurrences
 from lakescan.query.renaming import renamed
 from lakescan.query.spellings import respelled, with_named_tables
@@ -48,7 +50,7 @@ def with_catalog_views(
         if view is None:
             continue
         _check_plain(each, text)
-        queries[each] = f"({_query_of(View(view), tables, within)}\n)"
+        queries[each] = f"({_query_of(View(view), view.location, tables, within)}\n)"
     return renamed(text, tree, queries) if queries else text
 
 
@@ -60,8 +62,12 @@ def _check_plain(each: Occurrence, text: str) -> None:
         raise InvalidStatement(f"{each.names[-1]} is a view: its tables have changes, not it{place}")
 
 
-def _query_of(view: View, tables: Tables, within: tuple[Identifier, ...]) -> str:
-    """The query of a view, over tables alone, with the view's names for its columns."""
+def _query_of(view: View, home: str | None, tables: Tables, within: tuple[Identifier, ...]) -> str:
+    """The query of a view, over tables alone, with the view's names for its columns.
+
+    `home` is its metadata file, if its catalog has one. Raises `LocationRefused` for a table by its path that a table
+    of the view's catalog must not lead to either.
+    """
     if view.name in within:
         chain = " -> ".join(map(str, (*within[within.index(view.name) :], view.name)))
         raise InvalidStatement(f"views read each other: {chain}. Replace one of them by a query over tables")
@@ -69,13 +75,32 @@ def _query_of(view: View, tables: Tables, within: tuple[Identifier, ...]) -> str
         raise InvalidStatement(f"views are nested deeper than {_DEEPEST}: {within[0]} is the outermost")
     text = qualified(view.query, view.default_namespace, f"the view {view.name}")
     tree = parsed(text)
+    _check_functions(tree, view)
+    allowed = allowed_in(view.name.catalog, home or view.location)
     for each in occurrences(tree, text):
+        if _is_path(each.names):
+            allowed.check(split_metadata_name(each.names[1])[0])
         if tables.view(each.names) is None:
             _check_there(each, tables, view)
     columns = view.schema.names
     return _with_columns(
         with_catalog_views(text, tree, tables, _NO_VALUES, (*within, view.name)), tree, view.query_columns, columns
     )
+
+
+def _check_functions(tree: Any, view: View) -> None:
+    """Raise `UnsupportedFeature` for what could run code of the view's writer in the reader's process."""
+    from sqlglot import exp
+
+    called = (each.name for each in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc))
+    found = next((each for each in called if each.lower() not in FUNCTIONS), None)
+    if found is None and tree.find(exp.QueryTransform) is not None:
+        found = "TRANSFORM"
+    if found is not None:
+        raise UnsupportedFeature(
+            f"{found!r} in the view {view.name}",
+            "A view calls Spark's own functions, without those that run code. Write the query out.",
+        )
 
 
 def _check_there(each: Occurrence, tables: Tables, view: View) -> None:
@@ -144,13 +169,15 @@ def qualified(text: str, within: tuple[str, ...], what: str) -> str:
     return edited(text, edits)
 
 
+def _is_path(names: tuple[str, ...]) -> bool:
+    """Whether a name is a format and a path."""
+    return names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0])))
+
+
 def _absolute(each: Occurrence, within: tuple[str, ...], what: str) -> tuple[str, ...]:
     """A name from its catalog on, by Spark's rules for views; a table by its path stays."""
     names = each.names
-    head = is_known(names[0])
-    if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not head)):
-        return names
-    if len(names) > 2 and head:
+    if _is_path(names) or (len(names) > 2 and is_known(names[0])):
         return names
     if not is_known(within[0]):
         raise NoSuchCatalog(
