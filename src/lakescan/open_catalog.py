@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, parts_of, within
+from lakescan.catalogs.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
 from lakescan.catalogs.lookup import FoundTable, check_free, check_not_other, find, translated
 from lakescan.catalogs.metrics import CatalogReporter
 from lakescan.catalogs.outcomes import settled
@@ -140,6 +140,8 @@ class Catalog(CatalogViews):
         from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
         parts = self._parts(name)
+        for each in parts:
+            check_name(each)
         try:
             with translated(Identifier(self.name, parts, "")):
                 settled(

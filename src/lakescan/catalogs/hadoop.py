@@ -29,9 +29,9 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.other_tables import named_by, tables_inside, tables_that_may_share
-from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.properties import of_storage
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
@@ -224,7 +224,7 @@ class HadoopCatalog(HadoopTables):
         self._warehouse = warehouse
 
     def _folder(self, name: _Name) -> str:
-        return join(self._warehouse, *map(_checked, self.identifier_to_tuple(name)))
+        return _folder_in(self._warehouse, self.identifier_to_tuple(name))
 
     def load_table(self, identifier: _Name) -> Table:
         """Open a table at its current version; raises `NoSuchTableError`."""
@@ -282,7 +282,7 @@ class HadoopCatalog(HadoopTables):
     def namespace_exists(self, namespace: _Name) -> bool:
         """Whether a folder in the warehouse has the name, and is not a table's."""
         name = self.identifier_to_tuple(namespace) if namespace else ()
-        return bool(name) and self._is_namespace(join(self._warehouse, *map(_checked, name)))
+        return bool(name) and self._is_namespace(_folder_in(self._warehouse, name))
 
     def _create_staged_table(
         self,
@@ -357,7 +357,7 @@ class HadoopCatalog(HadoopTables):
 
     def _folders(self, within: tuple[str, ...]) -> list[tuple[str, str]]:
         """The names and locations of the folders in a namespace; hidden ones are those of dropped tables."""
-        folders = self._storage.entries(join(self._warehouse, *map(_checked, within)))[1]
+        folders = self._storage.entries(_folder_in(self._warehouse, within))[1]
         named = sorted((each.rstrip("/").rpartition("/")[2], each.rstrip("/")) for each in folders)
         return [(name, folder) for name, folder in named if not name.startswith(".")]
 
@@ -395,8 +395,8 @@ def tables_in(storage: Storage) -> HadoopTables:
     return tables
 
 
-def _checked(name: str) -> str:
-    """A part of a name as a folder's name; raises `InvalidOption` for one that would lead elsewhere."""
-    if name.startswith(".") or not name or "/" in name or "\\" in name:
-        raise InvalidOption(f"{name!r} cannot be the name of a folder in a catalog of type hadoop")
-    return name
+def _folder_in(warehouse: str, names: tuple[str, ...]) -> str:
+    """The folder of a name, which is no hidden one; raises `InvalidOption`."""
+    if hidden := next((each for each in names if each.startswith(".")), None):
+        raise InvalidOption(f"{hidden!r} cannot be the name of a folder in a catalog of type hadoop: it is hidden")
+    return folder_of(warehouse, *names)

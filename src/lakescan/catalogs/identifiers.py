@@ -83,6 +83,31 @@ def within(catalog: str, name: str | Iterable[str]) -> Identifier:
     return Identifier(catalog, parts[:-1], parts[-1])
 
 
+def folder_of(root: str, *names: str) -> str:
+    """The folder of a table or namespace under a warehouse or database.
+
+    Raises `InvalidOption` for a name that leads elsewhere.
+
+    Example:
+        >>> folder_of("s3://lake/warehouse", "shop", "orders")
+        's3://lake/warehouse/shop/orders'
+    """
+    for name in names:
+        check_name(name)
+        if "/" in name or "\\" in name:
+            raise InvalidOption(f"{name!r} cannot be the name of a folder: give the table a location, or another name")
+    return "/".join([root.rstrip("/"), *names])
+
+
+def check_name(name: str) -> None:
+    """Raise `InvalidOption` for a name that nothing can have: catalogs make paths and addresses of it."""
+    if not name.strip() or name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        raise InvalidOption(
+            f"{name!r} cannot be the name of a table, view or namespace: names are not empty, . or .., and have no "
+            "line breaks or other control characters"
+        )
+
+
 def location_of(table: str | os.PathLike[str] | Identifier) -> str:
     """A table's path or identifier as text; raises `InvalidOption` for a value that is neither."""
     if isinstance(table, Identifier):

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.outcomes import settled
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.errors import InvalidOption, NoSuchNamespace, TableExists
 from lakescan.iceberg.view.metadata import ViewMetadata, parse_view
@@ -177,13 +177,13 @@ class SqlViews(ViewStore):
         folder = f"{name[-1]}-{uuid.uuid4().hex}"
         own = self._catalog.load_namespace_properties(name[:-1]).get("location")
         if own is not None:
-            return join(own, folder)
+            return folder_of(own, folder)
         warehouse = self._catalog.properties.get("warehouse")
         if warehouse is None:
             raise InvalidOption(
                 f"catalog {self._catalog.name!r} has no warehouse: give the view the property 'location'"
             )
-        return join(warehouse, *name[:-1], folder)
+        return folder_of(warehouse, *name[:-1], folder)
 
     def _written(self, view: ViewMetadata, number: int) -> str:
         """The location of a new metadata file."""
