@@ -8,12 +8,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from lakescan.common.secrets import hidden
+
 # Where messages lead: whoever installed the wheel has no `docs` folder. It is the project's URL for its documents.
 DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
 
 
 class LakescanError(Exception):
-    """Base class of all errors that lakescan raises deliberately."""
+    """Base class of all errors that lakescan raises deliberately. Its text shows no secrets."""
+
+    def __str__(self) -> str:
+        return hidden(super().__str__())
+
+    def __repr__(self) -> str:
+        return hidden(super().__repr__())
 
 
 class NotATable(LakescanError):
@@ -89,7 +97,7 @@ class UnsupportedFeature(LakescanError):
         self.detail = detail
 
     def __str__(self) -> str:
-        return f"unsupported feature: {self.feature}" + (f". {self.detail}" if self.detail else "")
+        return hidden(f"unsupported feature: {self.feature}" + (f". {self.detail}" if self.detail else ""))
 
 
 class InvalidOption(LakescanError, ValueError):

@@ -44,6 +44,17 @@ def unreadable(error: BaseException) -> str | None:
     return f"it is damaged: {error}" if isinstance(error, zlib.error | EOFError) else None
 
 
+def without_answers(error: BaseException) -> None:
+    """Take errors of pydantic out of the causes of an error: they quote what a server has answered, with secrets."""
+    at: BaseException | None = error
+    while at is not None:
+        if type(at.__cause__).__module__ == "pydantic_core._pydantic_core":
+            at.__cause__ = None
+        if type(at.__context__).__module__ == "pydantic_core._pydantic_core":
+            at.__context__ = None
+        at = at.__cause__ or at.__context__
+
+
 def unknown_type(error: BaseException) -> str | None:
     """The type of a column that pyiceberg does not know, if that is what it could not read; else None."""
     match = _UNKNOWN_TYPE.search(unreadable(error) or "")

@@ -14,9 +14,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from lakescan.common.secrets import keep
 from lakescan.errors import StorageError, UnsupportedFeature
 from lakescan.storage.locations import ALIASES
 from lakescan.storage.remote_signing import RequestSigner
+from lakescan.storage.settings import settings_named
 
 _LOG = logging.getLogger("lakescan")
 _EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do
@@ -26,12 +28,19 @@ _KEYS = ("s3.access-key-id", "client.access-key-id")
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 
 
+def _is_secret(name: str) -> bool:
+    return name.startswith("adls.sas-token.") or any(each.is_secret for each in settings_named(name))
+
+
 @dataclass(frozen=True)
 class Credential:
     """Properties that give access to the locations which begin with a prefix; its values are secrets."""
 
     prefix: str
     properties: Mapping[str, str] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        keep(str(value) for name, value in self.properties.items() if _is_secret(name))
 
     @property
     def expires_at(self) -> float | None:

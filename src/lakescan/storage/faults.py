@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from lakescan.common.secrets import hidden, hide_in
 from lakescan.errors import LakescanError, MissingFile, StorageError
 from lakescan.storage.advice import advice
 
@@ -59,6 +60,7 @@ def storage_boundary(
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
     """The error for a location that cannot be `done`, with the filesystem's message and what to do."""
+    hide_in(error)
     return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {advice(error, location)}")
 
 
@@ -95,7 +97,7 @@ def _masked(text: str) -> str:
 def told(error: BaseException) -> str:
     """An error's message on one line, truncated if long."""
     message = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
-    text = _masked(" ".join(message.split())) or type(error).__name__
+    text = hidden(_masked(" ".join(message.split()))) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
 
 

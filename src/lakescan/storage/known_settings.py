@@ -5,10 +5,12 @@ A name in the rows of several stores (`endpoint`, `token`) reaches the store of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lakescan.common.option_values import any_text, boolean, duration, mapping, whole
 from lakescan.storage.setting import (
+    Role,
     Setting,
     milliseconds,
     object_,
@@ -33,8 +35,37 @@ _NO_PAYER = "Arrow's clients cannot say that the requester pays: read a copy."
 _NAMENODE = "The location names the namenode, and hdfs.user or kerb_ticket who you are."
 
 
+# The settings that a catalog's server may set, too, by store; see `Role`.
+_ROLES = {
+    "s3": {
+        Role.CREDENTIAL: ("access_key", "secret_key", "session_token", "anonymous"),
+        Role.HOST: ("endpoint_override", "scheme", "aws_allow_http", "aws_use_ssl"),
+        Role.REQUESTS: (
+            "region", "force_virtual_addressing", "connect_timeout", "request_timeout", "max_retries", "retry_timeout",
+        ),
+    },
+    "gcs": {
+        Role.CREDENTIAL: ("access_token", "credential_token_expiration", "anonymous"),
+        Role.HOST: ("endpoint_override", "scheme", "allow_http"),
+        Role.REQUESTS: ("project_id", "default_bucket_location", "retry_time_limit", "max_retries", "timeout",
+                        "connect_timeout"),
+    },
+    "abfs": {
+        Role.CREDENTIAL: ("account_key", "sas_token", "tenant_id", "client_id", "client_secret",
+                          "azure_skip_signature", "azure_storage_token"),
+        Role.HOST: (
+            "account_name", "blob_storage_authority", "blob_storage_scheme", "dfs_storage_authority",
+            "dfs_storage_scheme", "azure_storage_endpoint", "allow_http",
+        ),
+        Role.REQUESTS: ("max_retries", "retry_timeout", "timeout", "connect_timeout"),
+    },
+}  # fmt: skip
+
+
 def _of(store: str, *rows: tuple[Any, ...]) -> tuple[Setting, ...]:
-    return tuple(Setting(store, *row) for row in rows)
+    roles = {name: role for role, names in _ROLES.get(store, {}).items() for name in names}
+    settings = (Setting(store, *row) for row in rows)
+    return tuple(replace(each, role=roles.get(each.key[1], Role.OF_USER)) for each in settings)
 
 
 _S3 = _of(

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyarrow import fs as pafs
 
+from lakescan.common.secrets import keep, keep_of_address
 from lakescan.errors import InvalidOption
 from lakescan.storage import azure_endpoints
 from lakescan.storage.aws_profiles import credentials_of, profile_of
@@ -73,6 +74,9 @@ class StorageOptions:
                 values["hdfs", _CONF + name] = str(value)
                 continue
             for setting, parsed in settings_of(name, value, ignore_unknown):
+                if setting.is_secret and isinstance(parsed, str):
+                    keep([parsed])
+                keep_of_address(value)
                 first = given.setdefault(setting.key, name)
                 if values.setdefault(setting.key, parsed) != parsed:
                     raise InvalidOption(

@@ -5,10 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import Any
 from urllib.parse import quote
 
 from lakescan.common.option_values import Value, any_text, boolean, duration
+
+
+class Role(Enum):
+    """What a setting decides, and so who may set it; a table's metadata may set none of them.
+
+    A catalog's server may set credentials, hosts only together with its own credentials, and how requests are made.
+    Everything else is the user's own: identities, proxies, trusted certificates, local files and classes.
+    """
+
+    CREDENTIAL = "credential"
+    HOST = "host"
+    REQUESTS = "requests"
+    OF_USER = "of the user"
+
+
+_SECRETS = (
+    "secret_key",
+    "session_token",
+    "access_token",
+    "account_key",
+    "sas_token",
+    "client_secret",
+    "azure_storage_token",
+)
 
 
 @dataclass(frozen=True)
@@ -26,11 +51,17 @@ class Setting:
     parse: Value[Any] = any_text
     doc: str = ""
     refused: str = ""
+    role: Role = Role.OF_USER
 
     @property
     def key(self) -> tuple[str, str]:
         """The identity of the setting: store and name."""
         return self.store, self.arrow or self.delta
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether no text may show its value."""
+        return self.role is Role.CREDENTIAL and self.key[1] in _SECRETS
 
     @property
     def spellings(self) -> tuple[str, ...]:

@@ -77,6 +77,11 @@ def _spellings() -> dict[str, list[Setting]]:
 _BY_NAME = _spellings()
 
 
+def settings_named(name: str) -> tuple[Setting, ...]:
+    """The settings with a name, one of each store that has it; none for compounds and for what nobody knows."""
+    return tuple(_BY_NAME.get(name.lower(), ()))
+
+
 def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
     """The settings that an option sets, with their parsed values.
 

@@ -1,0 +1,102 @@
+"""Secrets that this process has been given: no message, log line, warning or `repr` of lakescan's shows them.
+
+Catalogs, storage settings and credentials that catalogs issue add theirs. Texts of other libraries may quote them: of a
+header that is not valid, of an address that cannot be resolved. So texts are looked through when they are shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+_LEAST = 5  # letters; shorter texts are words of messages, too
+_MOST = 20_000  # secrets; the oldest are forgotten first
+_KNOWN: dict[str, None] = {}
+_PASSWORD = re.compile(r"(?:^|//)[^/@:\s]*:([^/\s]+)@")  # in an address
+_SIGNED = re.compile(r"[?&](?:sig|token|password|secret|X-Amz-(?:Signature|Security-Token))=([^&\s]+)", re.I)
+
+
+class Secret(str):
+    """A text whose `repr` hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (str(self),)
+
+
+def secret(value: Any) -> Secret:
+    """A secret, without white space around it: the line end of a file belongs to no token.
+
+    Example:
+        >>> secret("s3cr3t\\n")
+        Secret('***')
+    """
+    text = str(value).strip()
+    keep([text, *text.split(":")[1:]])  # of `client_id:client_secret`, the latter alone
+    return Secret(text)
+
+
+def keep(values: Iterable[str]) -> None:
+    """Hide these texts from now on."""
+    for value in values:
+        for each in {value, value.strip(), quote(value, safe="")}:
+            if len(each) >= _LEAST:
+                _KNOWN.pop(each, None)
+                _KNOWN[each] = None
+    while len(_KNOWN) > _MOST:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
+
+
+def keep_of_address(value: Any) -> None:
+    """Hide the password and the signature in an address; of a password that was not quoted, its parts, too."""
+    text = str(value)
+    for match in _PASSWORD.finditer(text):
+        keep([match[1], *match[1].split("@")])
+    keep(_SIGNED.findall(text))
+
+
+def hidden(text: str) -> str:
+    """The text with `***` for each secret in it."""
+    for each in sorted((each for each in list(_KNOWN) if each in text), key=len, reverse=True):
+        text = text.replace(each, "***")
+    return text
+
+
+def hide_in(error: BaseException) -> None:
+    """Hide secrets in the texts of an error of another library and of its causes, which tracebacks show."""
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        shown = str(at)
+        if (without := hidden(shown)) != shown:
+            at.args = (without,)
+            if isinstance(at, OSError) and at.strerror is not None:
+                at.strerror = hidden(at.strerror)
+        at = at.__cause__ or at.__context__
+
+
+class _Hiding(logging.Filter):
+    """Hides secrets in log lines."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the line; True."""
+        shown = record.getMessage()
+        if (without := hidden(shown)) != shown:
+            record.msg, record.args = without, ()
+        return True
+
+
+def _received(text: str) -> Secret:
+    return secret(text)
+
+
+for _name in ("lakescan", "lakescan.metrics", "lakescan.sql"):  # a logger's filter does not see those below it
+    logging.getLogger(_name).addFilter(_Hiding())
