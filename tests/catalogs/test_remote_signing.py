@@ -352,12 +352,17 @@ def test_signatures_are_kept_where_the_catalog_says_so(
     assert asked() == uncached
 
 
+def place_of(server: RestServer) -> dict[str, str]:
+    """Where the store is: the server's word counts only with its own credentials."""
+    return {"s3.endpoint": server.config["defaults"]["s3.endpoint"], "s3.region": REGION}
+
+
 def test_a_scan_sends_no_more_requests_than_with_keys(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer, s3: SignedS3
 ) -> None:
     large = pa.table({"id": range(300_000), "part": ["a"] * 300_000})
     table.append(large)
-    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, **place_of(server)}
     keyed = lakescan.catalog("keyed", type="rest", uri=server.config["defaults"]["uri"], **keys)
     s3.checks, counts = False, dict[str, int]()
     try:
@@ -388,14 +393,13 @@ def size_of(storage: Storage, path: str) -> int:
 
 
 def test_keys_of_the_reader_come_first(table: lakescan.Table, server: RestServer, s3: SignedS3) -> None:
-    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, **place_of(server)}
     uri = server.config["defaults"]["uri"]
     signer_of(server).asked.clear()
     s3.checks = False  # pyarrow's client signs what this server does not understand
     try:
         assert ids(lakescan.catalog("keyed", type="rest", uri=uri, **keys).load_table("db.t")) == [0, 1, 2]
-        options = {**keys, "s3.endpoint": server.config["defaults"]["s3.endpoint"], "s3.region": REGION}
-        assert ids(lakescan.table("lake.db.t", storage_options=options)) == [0, 1, 2]
+        assert ids(lakescan.table("lake.db.t", storage_options=keys)) == [0, 1, 2]
     finally:
         s3.checks = True
     assert not signer_of(server).asked

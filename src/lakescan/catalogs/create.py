@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.lookup import check_free, translated
 from lakescan.catalogs.outcomes import settled
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in, key_manager_name, key_manager_of
-from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.rest_session import is_rest
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.creation import definition_at
 from lakescan.catalogs.unity.creation import named as unity_named
@@ -50,7 +51,7 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import iceberg_arguments
 from lakescan.iceberg.write.new_table import MakesTables, made_or_gone, make, stage
 from lakescan.iceberg.write.redefine import redefined
-from lakescan.storage import Storage, join
+from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import NotCreated
 from lakescan.write.table_writes import WrittenFile
 
@@ -192,11 +193,11 @@ def _default_location(catalog: Catalog, identifier: Identifier) -> str:
         with translated(identifier):
             database = catalog.load_namespace_properties(identifier.namespace).get("location")
         if database:
-            return join(database, identifier.name)
+            return folder_of(database, identifier.name)
     warehouse = catalog.properties.get("warehouse")
     if warehouse is None:
         raise InvalidOption(f"catalog {identifier.catalog!r} has no warehouse: give the table a location")
-    return join(warehouse, *identifier.within)
+    return folder_of(warehouse, *identifier.within)
 
 
 def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
@@ -272,6 +273,8 @@ def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefini
     check_free(identifier)
     arguments = iceberg_arguments(definition)
     _check_encryption(catalog, identifier, arguments["properties"])
+    if definition.location is None and not is_rest(catalog):
+        folder_of("", *identifier.within)  # pyiceberg makes one of the name
     where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))
     if any(letter in (definition.location or where) for letter in "?#"):
         raise UnsupportedFeature(
@@ -317,7 +320,7 @@ def replacement_of(
             f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by "
             "one key. Drop it and create it again."
         )
-    io_properties = of_storage({**catalog.properties, **opened.io.properties})
+    io_properties = of_storage(opened.io.properties)
     storage = Storage(
         io_properties=io_properties,
         key_manager=key_manager_of(identifier.catalog),

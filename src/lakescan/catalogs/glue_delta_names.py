@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from threading import local
 from typing import Any
 
 from lakescan.catalogs.metastore_entry import PROVIDER, Entry
@@ -25,6 +26,33 @@ _GIVEN = (
     "Parameters",
     "TargetTable",
 )
+
+
+def is_glue(catalog: Any) -> bool:
+    """Whether a catalog of pyiceberg is AWS Glue."""
+    return "GlueCatalog" in {each.__name__ for each in type(catalog).__mro__}
+
+
+def keep_fields(catalog: Any) -> None:
+    """Let commits to Iceberg tables keep what is registered of them, such as owner and description.
+
+    pyiceberg makes a new entry of the table's metadata.
+    """
+    known = local()
+
+    def get_glue_table(database_name: str, table_name: str) -> Any:
+        found = type(catalog)._get_glue_table(catalog, database_name, table_name)
+        known.entry = (database_name, table_name, found)
+        return found
+
+    def update_glue_table(database_name: str, table_name: str, table_input: Any, version_id: str) -> None:
+        entry = getattr(known, "entry", None)
+        if entry is not None and entry[:2] == (database_name, table_name):
+            kept = {name: entry[2][name] for name in _GIVEN if name in entry[2] and name != "StorageDescriptor"}
+            table_input = {**kept, **table_input}
+        type(catalog)._update_glue_table(catalog, database_name, table_name, table_input, version_id)
+
+    catalog._get_glue_table, catalog._update_glue_table = get_glue_table, update_glue_table
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from lakescan.catalogs.identifiers import dotted_name
 from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
+_MILLISECONDS = 600_000  # that a metastore may take to answer
 _KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}  # else the metastore lists the table's folder
 
 
 def is_hive(catalog: Any) -> bool:
     """Whether a catalog of pyiceberg is a Hive metastore."""
     return "HiveCatalog" in {each.__name__ for each in type(catalog).__mro__}
+
+
+def end_in_time(catalog: Any) -> None:
+    """Let the connections of a metastore's catalog end with an error if it does not answer for ten minutes.
+
+    That is the limit of Hive's own clients; pyiceberg has none.
+    """
+    from thrift.transport import TSocket, TTransport
+
+    client = catalog._client
+    address = urlsplit(client._uri)
+
+    def init_thrift_transport() -> Any:
+        socket = TSocket.TSocket(address.hostname, address.port)
+        socket.setTimeout(_MILLISECONDS)
+        if not client._kerberos_auth:
+            return TTransport.TBufferedTransport(socket)
+        return TTransport.TSaslClientTransport(socket, host=address.hostname, service=client._kerberos_service_name)
+
+    client._init_thrift_transport = init_thrift_transport
+    client._transport = init_thrift_transport()
 
 
 @dataclass(frozen=True)

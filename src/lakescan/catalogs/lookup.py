@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.catalogs.answers import unknown_type, unreadable
+from lakescan.catalogs.answers import unknown_type, unreadable, without_answers
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.identifiers import Identifier, parts_of
+from lakescan.catalogs.identifiers import Identifier, check_name, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_locations, connection, is_known, key_manager_name, refusal
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
+from lakescan.common.secrets import hide_in
 from lakescan.encryption import named_key_manager
 from lakescan.errors import (
     CorruptMetadata,
@@ -141,7 +142,7 @@ def find(identifier: Identifier) -> FoundTable:
     return FoundTable(
         "iceberg",
         table.metadata_location,
-        of_storage({**catalog.properties, **table.io.properties}),
+        of_storage(table.io.properties),
         key_manager_name(identifier.catalog),
         ServerPlanning.of(catalog, table),
         credentials_for(getattr(catalog, "collects_for", catalog), table),
@@ -212,6 +213,7 @@ def check_free(identifier: Identifier) -> None:
 
     For a Delta table that is `CreatedConcurrently`: who asks this has looked for tables of the name before.
     """
+    check_name(identifier.name)
     names = DeltaNames(connection(identifier.catalog))
     with translated(identifier):
         if view_instead(identifier) is not None:
@@ -272,11 +274,16 @@ def translated(identifier: Identifier) -> Iterator[None]:
     """
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
-    with _translated(identifier):
-        try:
-            yield
-        except (NoSuchTableError, NoSuchPropertyException) as error:
-            raise _no_table(identifier) from error
+    try:
+        with _translated(identifier):
+            try:
+                yield
+            except (NoSuchTableError, NoSuchPropertyException) as error:
+                raise _no_table(identifier) from error
+    except Exception as error:
+        without_answers(error)
+        hide_in(error)
+        raise
 
 
 def _no_table(identifier: Identifier) -> NoSuchTable:

@@ -12,17 +12,19 @@ from lakescan.storage.put_if_absent import NotCreated
 
 T = TypeVar("T")
 
-# Of a metastore (thrift) and of Glue: answers that say that nothing was changed.
+# Of a metastore (thrift), of Glue and of databases: answers that say that nothing was changed.
 _REFUSALS = frozenset(
     (
         "AccessDeniedException",
         "AlreadyExistsException",
         "EntityNotFoundException",
+        "DataError",
         "IntegrityError",
         "InvalidInputException",
         "InvalidObjectException",
         "InvalidOperationException",
         "NoSuchObjectException",
+        "ProgrammingError",
         "UnknownDBException",
     )
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from lakescan.catalogs.registry import connection_with
+from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with
 from lakescan.catalogs.rest_session import (
     CANCEL_PLAN,
     PLAN,
@@ -17,7 +17,6 @@ from lakescan.catalogs.rest_session import (
     is_rest,
     message_of,
     object_in,
-    plain_properties,
 )
 from lakescan.catalogs.vended import credentials_in, source_for
 from lakescan.common.retries import Attempts, RetryPolicy
@@ -32,11 +31,11 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10  # seconds between looks at a plan
 
 @dataclass(frozen=True)
 class CatalogPlanner:
-    """Implements `PlanningServer`, in any process: the properties are those of the catalog's connection."""
+    """Implements `PlanningServer`, in any process."""
 
     catalog: str
     table: tuple[str, ...]
-    properties: Mapping[str, Any] = field(repr=False)
+    configuration: CatalogConfiguration
 
     @property
     def name(self) -> str:
@@ -134,7 +133,7 @@ class CatalogPlanner:
 
     @property
     def _connection(self) -> Any:
-        return connection_with(self.catalog, self.properties)
+        return connection_with(self.catalog, self.configuration)
 
     @property
     def _session(self) -> RestSession:
@@ -143,19 +142,22 @@ class CatalogPlanner:
 
 @dataclass(frozen=True)
 class ServerPlanning:
-    """What a REST catalog says about who plans scans of a table, and the properties of its connection.
+    """What a REST catalog says about who plans scans of a table.
 
-    `demanded` is what the table's configuration says: 'client', 'server' or None. Pickled for other processes, which
-    may not know the catalog.
+    `demanded` is what the table's configuration says: 'client', 'server' or None; `usual` is that of the catalog.
+    Pickled for other processes, which may not know the catalog.
     """
 
     demanded: str | None
-    properties: Mapping[str, Any] = field(repr=False)
+    usual: str | None
+    configuration: CatalogConfiguration
 
     @staticmethod
     def of(catalog: Any, table: Any) -> ServerPlanning | None:
         """That of a loaded table (pyiceberg's); None for a catalog that is not of type rest."""
-        return ServerPlanning(table.config.get(MODE), plain_properties(catalog)) if is_rest(catalog) else None
+        if not is_rest(catalog):
+            return None
+        return ServerPlanning(table.config.get(MODE), catalog.properties.get(MODE), configuration_of(catalog.name))
 
     def planner(self, catalog: str, table: tuple[str, ...], mode: str | None) -> CatalogPlanner | None:
         """The server that is to plan scans of a table; None if this process is to; see `PlanningSource.planner`."""
@@ -165,10 +167,10 @@ class ServerPlanning:
                 f"{MODE}={mode}: the catalog demands {demanded!r} for {'.'.join((catalog, *table))}. Leave the option "
                 "out."
             )
-        if (demanded or mode or self.properties.get(MODE, CLIENT)) != SERVER:
+        if (demanded or mode or self.usual or CLIENT) != SERVER:
             return None
-        found = CatalogPlanner(catalog, table, self.properties)
-        if not RestSession(connection_with(catalog, self.properties)).has(PLAN):
+        found = CatalogPlanner(catalog, table, self.configuration)
+        if not RestSession(connection_with(catalog, self.configuration)).has(PLAN):
             raise UnsupportedFeature(
                 f"scans of {found.name} that its catalog plans ({MODE}={SERVER})",
                 f"Its server does not have the endpoint {PLAN}. Read with {MODE}={CLIENT}.",

@@ -8,16 +8,24 @@ secrets: they are sent to workers, and never appear in messages.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakescan.catalogs.answers import unreadable, unreadable_config
+from lakescan.catalogs.answers import unreadable, unreadable_config, without_answers
+from lakescan.catalogs.databases import with_connections
+from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
+from lakescan.catalogs.hive_client import end_in_time, is_hive
+from lakescan.catalogs.properties import kept_secret, property_named, with_own_properties
 from lakescan.catalogs.rest_adapter import mount
+from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
+from lakescan.common.secrets import hide_in
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import (
     CorruptMetadata,
@@ -37,9 +45,22 @@ from lakescan.storage.locations import absolute, split_location
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-_GIVEN: dict[str, dict[str, str]] = {}
+
+@dataclass(frozen=True)
+class CatalogConfiguration:
+    """What the user sets of a catalog, for another process; of two, the later `given_at` counts. Its `repr` hides it.
+
+    `given_at` is the time of `lakescan.catalog`, in nanoseconds since 1970; 0 for pyiceberg's configuration alone.
+    """
+
+    properties: Mapping[str, Any] = field(repr=False)
+    given_at: int = 0
+
+
+_GIVEN: dict[str, CatalogConfiguration] = {}
+_CONFIGURED: dict[str, dict[str, Any]] = {}  # what pyiceberg's configuration had for a catalog when it was first used
 # By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
-_OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
+_OPEN: dict[tuple[int, int, str], tuple[dict[str, Any], Catalog]] = {}
 _REPORTERS: dict[str, MetricsReporter] = {}  # those that the user gives as objects, and those that were imported
 KEY_MANAGER = "key-manager"
 ALLOWED = "allowed-locations"
@@ -47,6 +68,8 @@ _LENT: dict[str, Catalog] = {}  # connections that are not made by properties: t
 _LENT_OF: dict[str, str] = {}  # the catalogs of these transactions, also of those that have ended
 _NUMBERS = count(1)  # of transactions
 _WITHDRAWN: set[str] = set()  # names of transactions that have ended
+_WATCHERS: list[Callable[[], None]] = []
+_CONNECTING: dict[tuple[int, str], Lock] = {}  # by process and catalog
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
@@ -61,15 +84,71 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
             "'package.module:attribute'"
         )
     _REPORTERS.pop(name, None)
+    _CONFIGURED.pop(name, None)
     if (reporter := properties.get(IMPLEMENTATION)) is not None and not isinstance(reporter, str):
         _REPORTERS[name] = as_reporter(reporter)
         properties = {key: value for key, value in properties.items() if key != IMPLEMENTATION}
-    _GIVEN[name] = _completed({key: str(value) for key, value in properties.items() if value is not None})
+    parsed = {key: _parsed(name, key, value) for key, value in properties.items() if value is not None}
+    completed, before = _completed(name, parsed), _GIVEN.get(name)
+    if before is not None and before.properties == completed:
+        return
+    _GIVEN[name] = CatalogConfiguration(completed, time.time_ns())
+    for each in _WATCHERS:
+        each()
 
 
-def given() -> dict[str, dict[str, str]]:
-    """The properties of the catalogs registered here, to send them to other processes."""
-    return {name: dict(properties) for name, properties in _GIVEN.items()}
+def _parsed(catalog: str, name: str, value: Any) -> Any:
+    if (known := property_named(name)) is None:
+        return kept_secret(name, str(value))
+    try:
+        return kept_secret(name, known.kind(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(f"property {name!r} of catalog {catalog!r} takes {known.kind.expects}") from error
+
+
+def configuration(name: str) -> dict[str, Any]:
+    """What the user sets of a catalog: in Python, else in pyiceberg's configuration (its file, the environment).
+
+    The latter is read when the catalog is first used, and stays the same in this process, wherever its working folder
+    is then.
+    """
+    given = _GIVEN.get(name)
+    own: Mapping[str, Any] = {} if given is None else given.properties
+    return {**_configured(name), **own}
+
+
+def configuration_of(name: str) -> CatalogConfiguration:
+    """The configuration of a catalog, to send it to other processes; that of a transaction is its catalog's."""
+    name = _LENT_OF.get(name, name)
+    given = _GIVEN.get(name)
+    return CatalogConfiguration(configuration(name), 0 if given is None else given.given_at)
+
+
+def _configured(name: str) -> dict[str, Any]:
+    if name not in _CONFIGURED:
+        try:
+            from pyiceberg import catalog
+            from pyiceberg.utils.config import Config
+        except ImportError:
+            return {}
+        known = (getattr(catalog, "_ENV_CONFIG", None), Config())  # pyiceberg's connections use what it first found
+        found: dict[str, Any] = {}
+        for each in known:
+            found |= {} if each is None else dict(each.get_catalog_config(name) or {})
+        found = {key: kept_secret(key, value) for key, value in found.items()}
+        _CONFIGURED[name] = found
+    return _CONFIGURED[name]
+
+
+def watch(changed: Callable[[], None]) -> None:
+    """Call a function each time from now on that a catalog is registered with other properties than before."""
+    if changed not in _WATCHERS:
+        _WATCHERS.append(changed)
+
+
+def given() -> dict[str, CatalogConfiguration]:
+    """The configurations of all known catalogs, to send them to other processes."""
+    return {name: configuration_of(name) for name in known()}
 
 
 def key_manager_name(name: str) -> str | None:
@@ -112,17 +191,11 @@ def allowed_in(name: str, home: str | None = None) -> AllowedLocations:
 
 
 def user_property(name: str, wanted: str) -> str | None:
-    """A property of a catalog that this user gives, here or in pyiceberg's configuration; None if it has none.
+    """A property of a catalog that this user sets; None if it is not set.
 
     A server may answer with any properties: what says whom to trust counts only where the user says it.
     """
-    if name in _GIVEN:
-        return _GIVEN[name].get(wanted)
-    try:
-        from pyiceberg.utils.config import Config
-    except ImportError:
-        return None
-    found = (Config().get_catalog_config(name) or {}).get(wanted)
+    found = configuration(name).get(wanted)
     return None if found is None else str(found)
 
 
@@ -132,9 +205,11 @@ def key_manager_of(name: str) -> KeyManager | None:
     return None if found is None else named_key_manager(found)
 
 
-def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:
-    """Register the catalogs of another process."""
-    _GIVEN.update({name: dict(properties) for name, properties in catalogs.items()})
+def give_all(catalogs: Mapping[str, CatalogConfiguration]) -> None:
+    """Register the catalogs of another process, unless this one has had later configurations of them."""
+    for name, configuration in catalogs.items():
+        if (known := _GIVEN.get(name)) is None or known.given_at <= configuration.given_at:
+            _GIVEN[name] = configuration
 
 
 def lend(base: str, make: Callable[[str], Catalog]) -> str:
@@ -174,26 +249,46 @@ def connection(name: str) -> Catalog:
     """Connect to a catalog, once per process; raises `NoSuchCatalog` and `MissingDependency`."""
     if (lent := _LENT.get(name)) is not None:
         return lent
-    properties = _GIVEN.get(name, {})
+    properties = configuration(name)
+    if (known := _connected(name, properties)) is not None:
+        return known
     with _LOCK:
-        for thread in (0, get_ident()):
-            cached = _OPEN.get((os.getpid(), thread, name))
-            if cached is not None and cached[0] == properties:
-                return cached[1]
-        opened = _connect(name, properties)
+        connecting = _CONNECTING.setdefault((os.getpid(), name), Lock())
+    with connecting:  # a server that does not answer stops only those who want its catalog
+        if (known := _connected(name, properties)) is not None:
+            return known
+        opened = _connect_quietly(name, properties)
         is_shared = type(opened).__name__ != "HiveCatalog"  # a Hive connection has a single socket
         _OPEN[os.getpid(), 0 if is_shared else get_ident(), name] = properties, opened
         return opened
 
 
-def connection_with(name: str, properties: Mapping[str, Any]) -> Catalog:
-    """Connect to a catalog, by these properties where its name is not known: in a worker."""
-    if not is_known(name):
-        _GIVEN[name] = dict(properties)
+def _connected(name: str, properties: Mapping[str, Any]) -> Catalog | None:
+    for thread in (0, get_ident()):
+        cached = _OPEN.get((os.getpid(), thread, name))
+        if cached is not None and cached[0] == properties:
+            return cached[1]
+    return None
+
+
+def connection_with(name: str, sent: CatalogConfiguration) -> Catalog:
+    """Connect to a catalog in whatever process this is: by the latest of its own and the sent configuration."""
+    if name not in _LENT and not (sent.given_at == 0 and is_known(name)):
+        give_all({name: sent})
     return connection(name)
 
 
-def _connect(name: str, properties: dict[str, str]) -> Catalog:
+def _connect_quietly(name: str, properties: dict[str, Any]) -> Catalog:
+    """Connect; what other libraries say of a failure shows no secrets."""
+    try:
+        return _connect(name, properties)
+    except Exception as error:
+        without_answers(error)
+        hide_in(error)
+        raise
+
+
+def _connect(name: str, properties: dict[str, Any]) -> Catalog:
     try:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NotInstalledError, RESTError
@@ -215,13 +310,21 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
     try:
         if (hadoop := _of_hadoop(name, properties)) is not None:
             return hadoop
-        opened = with_all_metadata(load_catalog(name, **_files_of(name), **properties))
+        properties = {**_files_of(name), **properties}
+        if str(properties.get("type", "sql")).lower() == "sql" and "py-catalog-impl" not in properties:
+            properties = with_connections(name, properties)
+        opened = _of_rest(name, properties) or with_own_properties(load_catalog(name, **properties))
+        opened = with_all_metadata(opened)
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
             _check_texts(opened)
         if (engine := getattr(opened, "engine", None)) is not None:
             _close_after_failed_commits(engine)
+        if is_hive(opened):
+            end_in_time(opened)
+        if is_glue(opened):
+            keep_fields(opened)
         return opened
     except RESTError as error:
         raise StorageError(f"catalog {name!r} cannot be opened: its server refuses GET v1/config: {error}") from error
@@ -291,30 +394,38 @@ def _types() -> list[str]:
     return sorted([*(each.value for each in CatalogType), "hadoop", "unity"])
 
 
-def _of_unity(name: str, properties: Mapping[str, str]) -> Any:
-    """The catalog, if it is of type unity, here or in pyiceberg's configuration; else None."""
+def _of_rest(name: str, properties: Mapping[str, Any]) -> Any:
+    """The catalog, if it is of type rest; else None."""
+    from pyiceberg.catalog import CatalogType, infer_catalog_type
+
+    if "py-catalog-impl" in properties:
+        return None
+    kind = properties.get("type")
+    if kind is None:
+        kind = infer_catalog_type(name, dict(properties))
+    if kind is None or CatalogType(str(getattr(kind, "value", kind)).lower()) is not CatalogType.REST:
+        return None
+    if "uri" not in properties:
+        raise ValueError(f"catalog {name!r} of type rest has no uri")
+    return rest_catalog_class()(name, **properties)
+
+
+def _of_unity(name: str, properties: Mapping[str, Any]) -> Any:
+    """The catalog, if it is of type unity; else None."""
+    if str(properties.get("type", "")).lower() != "unity":
+        return None
     from lakescan.catalogs.unity.catalog import UnityCatalog  # others do not need it
 
-    said = _configured(name, properties)
-    return UnityCatalog(name, said) if said.get("type", "").lower() == "unity" else None
+    return UnityCatalog(name, {key: str(value) for key, value in properties.items()})
 
 
-def _of_hadoop(name: str, properties: Mapping[str, str]) -> Any:
+def _of_hadoop(name: str, properties: Mapping[str, Any]) -> Any:
     """The catalog, if it is of type hadoop; else None."""
-    said = _configured(name, properties)
-    if said.get("type", "").lower() != "hadoop":
+    if str(properties.get("type", "")).lower() != "hadoop":
         return None
     from lakescan.catalogs.hadoop import hadoop_catalog  # others do not need it
 
-    return hadoop_catalog(name, with_absolute_warehouse(said))
-
-
-def _configured(name: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a catalog, here and in pyiceberg's configuration."""
-    from pyiceberg.utils.config import Config
-
-    configured = {**(Config().get_catalog_config(name) or {}), **properties}
-    return {key: str(value) for key, value in configured.items()}
+    return hadoop_catalog(name, with_absolute_warehouse({key: str(value) for key, value in properties.items()}))
 
 
 def refusal(error: Exception) -> str | None:
@@ -332,7 +443,7 @@ def refusal(error: Exception) -> str | None:
     return str(getattr(error, "message", None) or error) if "TException" in kinds else None
 
 
-def with_absolute_warehouse(properties: dict[str, str]) -> dict[str, str]:
+def with_absolute_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
     """The properties of a catalog, with the absolute path of a warehouse that is a local folder.
 
     A warehouse is a folder for catalogs of these types; for others it may be a name that their server knows.
@@ -342,10 +453,10 @@ def with_absolute_warehouse(properties: dict[str, str]) -> dict[str, str]:
     return {**properties, "warehouse": absolute(properties["warehouse"])}
 
 
-def _completed(properties: dict[str, str]) -> dict[str, str]:
+def _completed(name: str, properties: dict[str, Any]) -> dict[str, Any]:
     """Complete the properties of an embedded catalog, for which a local warehouse folder is enough."""
     warehouse = properties.get("warehouse")
-    if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(properties):
+    if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint([*_configured(name), *properties]):
         return with_absolute_warehouse(properties)
     scheme, _, path = split_location(warehouse)
     if scheme != "file":

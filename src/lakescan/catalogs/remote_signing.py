@@ -9,17 +9,16 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
 
-from lakescan.catalogs.registry import connection_with, user_property
+from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with, user_property
 from lakescan.catalogs.rest_adapter import waited
+from lakescan.catalogs.rest_catalog import origin, shown
 from lakescan.catalogs.rest_session import (
     SIGN,
     RestSession,
     handed_out_with,
     message_of,
     object_in,
-    plain_properties,
 )
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, LocationRefused, StorageError
@@ -33,7 +32,7 @@ _BUSY = (429, 500, 502, 503, 504)
 
 @dataclass(frozen=True)
 class CatalogSigner:
-    """Asks a catalog for signatures, in any process: the properties are those of its connection.
+    """Asks a catalog for signatures, in any process.
 
     `more` goes into each request, and `headers` with it, as the catalog wants (`remote-signing-config`).
     """
@@ -41,14 +40,14 @@ class CatalogSigner:
     catalog: str
     table: tuple[str, ...]
     url: str
-    properties: Mapping[str, Any] = field(repr=False)
+    configuration: CatalogConfiguration
     more: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def identity(self) -> Hashable:
         """Where it asks, for which table, and a digest of what it is authorized by."""
-        said = repr(sorted(self.properties.items(), key=lambda each: each[0]))
+        said = repr(sorted(self.configuration.properties.items(), key=lambda each: each[0]))
         return self.url, self.table, sha256(said.encode()).hexdigest()
 
     def sign(self, region: str, request: S3Request) -> Signature:
@@ -83,7 +82,7 @@ class CatalogSigner:
         """The response; it is asked for again if none comes, since it changes nothing."""
         from requests import ConnectionError, RequestException, Timeout
 
-        real = connection_with(self.catalog, self.properties)
+        real = connection_with(self.catalog, self.configuration)
         session, attempts = RestSession(real), Attempts(_POLICY)
         while True:
             try:
@@ -108,12 +107,12 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
     name it.
     """
     name = tuple(table.name())
-    url = _url(catalog, name, {**catalog.properties, **table.io.properties})
+    url = _url(catalog, name, table.io.properties)
     uri = str(catalog.properties["uri"])
     trusted = [uri, *(given for each in (*_URI, *_ENDPOINT) if (given := user_property(catalog.name, each)))]
-    if _origin(url) not in map(_origin, trusted):
+    if origin(url) not in map(origin, trusted):
         raise LocationRefused(
-            f"catalog {catalog.name!r} ({_shown(uri)}) says that {_shown(url)} signs requests for {'.'.join(name)}: "
+            f"catalog {catalog.name!r} ({shown(uri)}) says that {shown(url)} signs requests for {'.'.join(name)}: "
             "another server would get the catalog's token. If it is to be trusted, set the catalog's property "
             f"'{_URI[1]}' to its address."
         )
@@ -122,7 +121,7 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
     wanted = config.get("properties")
     more = {key: value for key, value in wanted.items() if isinstance(value, str)} if isinstance(wanted, dict) else {}
     headers = _headers_in(config.get("headers")) or {}
-    return CatalogSigner(catalog.name, name, url, plain_properties(catalog), more, headers)
+    return CatalogSigner(catalog.name, name, url, configuration_of(catalog.name), more, headers)
 
 
 def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> str:
@@ -136,22 +135,6 @@ def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> 
     if endpoint.lower().startswith(("http://", "https://")):
         return endpoint
     return f"{(base or str(catalog.properties['uri'])).rstrip('/')}/{endpoint.lstrip('/')}"
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """The scheme, host and port of an address; None for what is none, such as a path."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())
-    except ValueError:
-        return None
-    return (parts.scheme.lower(), parts.hostname, port) if parts.hostname else None
-
-
-def _shown(url: str) -> str:
-    """An address without a query, and without a user's name."""
-    origin = _origin(url)
-    return "an address that is none" if origin is None else f"{origin[0]}://{origin[1]}:{origin[2]}"
 
 
 def _headers_in(given: Any) -> dict[str, str] | None:

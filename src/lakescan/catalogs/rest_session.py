@@ -183,11 +183,6 @@ def handed_out_with(catalog: Any, name: tuple[str, ...]) -> Mapping[str, Any]:
     return _HANDED_OUT.get(catalog, {}).get(url, {})
 
 
-def plain_properties(catalog: Any) -> dict[str, Any]:
-    """The properties of a connection by which another process connects: texts, and the settings of `auth` and `ssl`."""
-    return {name: value for name, value in catalog.properties.items() if isinstance(value, str | dict)}
-
-
 def has_session(catalog: Any) -> bool:
     """Whether pyiceberg keeps the HTTP session of a REST catalog where `http_session` finds it."""
     return _session_in(catalog) is not None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from lakescan.catalogs.registry import connection_with
+from lakescan.catalogs.properties import of_storage
+from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with
 from lakescan.catalogs.remote_signing import signer_of
 from lakescan.catalogs.rest_session import (
     CREDENTIALS,
@@ -15,27 +16,25 @@ from lakescan.catalogs.rest_session import (
     is_rest,
     message_of,
     object_in,
-    plain_properties,
 )
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential, Credentials, is_signed_remotely
 
 
 @dataclass(frozen=True)
 class CatalogCredentials:
-    """Asks a catalog for new credentials of a table, in any process: the properties are those of its connection."""
+    """Asks a catalog for new credentials of a table, in any process."""
 
     catalog: str
     table: tuple[str, ...]
-    properties: Mapping[str, Any] = field(repr=False)
+    configuration: CatalogConfiguration
     plan_id: str | None = None
 
     def fetch(self) -> Sequence[Credential]:
         """The credentials that the catalog has now; raises `StorageError`."""
         from requests import RequestException
 
-        real = connection_with(self.catalog, self.properties)
+        real = connection_with(self.catalog, self.configuration)
         session = RestSession(real)
         path = f"{session.table_path(self.table)}/credentials"
         query = {} if self.plan_id is None else {"planId": self.plan_id}
@@ -79,7 +78,7 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
     """
     if not is_rest(catalog):
         return None
-    name, said = table.name(), of_storage({**catalog.properties, **table.io.properties})
+    name, said = table.name(), of_storage(table.io.properties)
     by_prefix = credentials_in(
         handed_out_with(catalog, name), f"what catalog {catalog.name!r} says of {'.'.join(name)}"
     )
@@ -96,4 +95,4 @@ def source_for(catalog: Any, name: tuple[str, ...], plan_id: str | None = None) 
     """Who renews the credentials of a table; None if the catalog's server does not."""
     if not RestSession(catalog).has(CREDENTIALS):
         return None
-    return CatalogCredentials(catalog.name, tuple(name), plain_properties(catalog), plan_id)
+    return CatalogCredentials(catalog.name, tuple(name), configuration_of(catalog.name), plan_id)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.identifiers import location_of, parts_of
 from lakescan.catalogs.lookup import identifier_of, location_or_name
-from lakescan.catalogs.registry import give_all, given
+from lakescan.catalogs.registry import CatalogConfiguration, give_all, given
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.open_table import Table
@@ -45,7 +45,7 @@ class BatchTarget:
     path: str
     format: str | None
     options: WriteOptions = field(repr=False)  # may hold secrets, as the next
-    catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
+    catalogs: Mapping[str, CatalogConfiguration] = field(repr=False)
     query: str | None = None
 
     @staticmethod

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from lakescan.catalogs.registry import given
+from lakescan.catalogs.registry import given, watch
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.expressions.text_values import zone_of_name
 from lakescan.storage.locations import split_location
@@ -21,6 +22,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
+_SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
 
 
 def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str] = NAMES) -> None:
@@ -29,8 +31,8 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     Filters of a query are not pushed into these formats, whatever the session's setting, because Spark 4.1 to 4.3 then
     return wrong rows (see `lakescan.spark.pushdown`). Narrow a read with the options `columns` and `where` instead.
     Times without a time zone, in options (`timestampAsOf`, `where`, ...), are in the session's time zone at the time of
-    this call, and `spark.wap.branch` is read as it is then: call it again after changing either, or configuring
-    catalogs.
+    this call, and `spark.wap.branch` is read as it is then: call it again after changing either. Catalogs that are
+    given to `lakescan.catalog` later, or again with other properties, reach the session by themselves.
 
     Args:
         spark: A session, classic or Connect.
@@ -56,17 +58,26 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     use_this_python(spark)
     if pushdown:
         switch_on(spark)
-    zone = conf(spark, "spark.sql.session.timeZone") or "UTC"
+    settings: dict[str, Any] = {
+        "pushdown": pushdown,
+        "parallelism": parallelism(spark),
+        "time_zone": conf(spark, "spark.sql.session.timeZone") or "UTC",
+        "session": settings_of_session(spark),
+    }
     for name in names:
-        source = source_class(
-            name,
-            pushdown=pushdown,
-            parallelism=parallelism(spark),
-            time_zone=zone,
-            session=settings_of_session(spark),
-            catalogs=given(),
-        )
-        spark.dataSource.register(source)
+        spark.dataSource.register(source_class(name, **settings, catalogs=given()))
+    _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
+    watch(_send_catalogs)
+
+
+def _send_catalogs() -> None:
+    """Register the formats again with the sessions that have them: their sources are sent with the catalogs."""
+    from lakescan.spark.source import source_class
+
+    for spark, sources in list(_SOURCES.items()):
+        with contextlib.suppress(Exception):  # a session that has ended
+            for name, settings in sources.items():
+                spark.dataSource.register(source_class(name, **settings, catalogs=given()))
 
 
 def session_zone(spark: SparkSession) -> tzinfo:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from lakescan.catalogs.registry import give_all
+from lakescan.catalogs.registry import CatalogConfiguration, give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
@@ -53,7 +53,7 @@ class Sink:
     path: str
     format: str | None
     options: WriteOptions = field(repr=False)  # may hold secrets, as the next
-    catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
+    catalogs: Mapping[str, CatalogConfiguration] = field(repr=False)
 
     def open(self, rows: pa.Schema, added: Any = None) -> Target | NewTable:
         """Open the table, or what creates it with the rows; the commit adds columns for these if the options say so.

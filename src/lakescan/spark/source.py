@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lakescan.catalogs.identifiers import parts_of
-from lakescan.catalogs.registry import give_all, is_known, known
+from lakescan.catalogs.registry import CatalogConfiguration, give_all, is_known, known
 from lakescan.common import types as t
 from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import fields_read, has_sql
@@ -56,7 +56,7 @@ class TableSource(DataSource):
     parallelism: int
     time_zone: str
     session: SessionSettings
-    catalogs: Mapping[str, Mapping[str, str]]
+    catalogs: Mapping[str, CatalogConfiguration]
     _pinned: tuple[ScanSpec, str | None] | None = None
     _is_planned = False
 
@@ -166,7 +166,7 @@ def source_class(
     parallelism: int,
     time_zone: str,
     session: SessionSettings = NO_SESSION,
-    catalogs: Mapping[str, Mapping[str, str]] | None = None,
+    catalogs: Mapping[str, CatalogConfiguration] | None = None,
 ) -> type[TableSource]:
     """Create a data source class for a format name. Its settings are class attributes, and pickled with it."""
     return type(

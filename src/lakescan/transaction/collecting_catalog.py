@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from threading import RLock
 from typing import Any
 
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.write.collector import Redo
@@ -45,7 +45,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
 
         def opened(self, base: Any) -> CollectedTable:
             """A table of the real catalog, without commits."""
-            properties = of_storage({**of.properties, **base.io.properties})
+            properties = of_storage(base.io.properties)
             allowed = allowed_in(name, base.metadata_location)
             storage = Storage(io_properties=properties, vended=credentials_for(of, base), allowed=allowed)
             return CollectedTable.of(base, self, storage)

@@ -19,8 +19,8 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.metrics import report_commit, wants_commits
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -127,7 +127,7 @@ class IcebergTarget:
             table = with_branch(table, options.branch)
         if storage is None:
             storage = Storage(
-                io_properties=of_storage({**catalog.properties, **table.io.properties}),
+                io_properties=of_storage(table.io.properties),
                 key_manager=key_manager_of(identifier.catalog),
                 vended=credentials_for(catalog, table),
                 allowed=allowed_in(identifier.catalog, table.metadata_location),

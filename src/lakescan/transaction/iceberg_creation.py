@@ -12,8 +12,8 @@ import pyarrow as pa
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
@@ -54,7 +54,7 @@ class NewIcebergTable:
 
         `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
         """
-        io_properties = of_storage({**staged.catalog.properties, **staged.io.properties})
+        io_properties = of_storage(staged.io.properties)
         storage = Storage(
             io_properties=io_properties,
             key_manager=key_manager_of(identifier.catalog),

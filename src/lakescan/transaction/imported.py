@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
-from lakescan.catalogs.storage_properties import of_storage
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from lakescan.catalogs.identifiers import Identifier, dotted_name
-from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable

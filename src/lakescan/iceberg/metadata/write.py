@@ -9,7 +9,9 @@ of thousands of snapshots, and a commit loads its table several times.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 from collections.abc import Mapping
 from contextvars import ContextVar
 from io import BytesIO
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _GZIP, _EXTENSION = "gzip", ".metadata.json"
 _WITH_ROW_IDS = 3  # the first version whose metadata has the next row id
+_PROVIDER = "write.py-location-provider.impl"
 _CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
 _NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that got names in a block
 # By location and content, with the number of bytes; pyiceberg's models are never changed, but copied.
@@ -142,6 +145,7 @@ def _extend() -> None:
             _update_all_versions()
             _name_compressed()
             _tell_unwritten()
+            _choose_locations()
             _IS_EXTENDED = True
 
 
@@ -214,6 +218,21 @@ def _name_compressed() -> None:
         return location
 
     LocationProvider.new_table_metadata_file_location = new_table_metadata_file_location
+
+
+def _choose_locations() -> None:
+    """Let no property of a table name a class that chooses locations: whoever writes to the table sets it."""
+    from pyiceberg.table.locations import load_location_provider as theirs
+
+    def load_location_provider(table_location: str, table_properties: Any) -> Any:
+        if _CODEC.get() is not None:
+            table_properties = {name: table_properties[name] for name in table_properties if name != _PROVIDER}
+        return theirs(table_location, table_properties)
+
+    users = ["pyiceberg.catalog", "pyiceberg.table", "pyiceberg.catalog.sql", "pyiceberg.catalog.dynamodb"]
+    for name in (*users, "pyiceberg.catalog.bigquery_metastore"):
+        with contextlib.suppress(ImportError):
+            setattr(importlib.import_module(name), theirs.__name__, load_location_provider)
 
 
 def _tell_unwritten() -> None:

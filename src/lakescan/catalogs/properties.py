@@ -1,0 +1,255 @@
+"""The properties of catalogs: each once, with its kind, whether it is a secret, and who may set it.
+
+Properties come from three sources, which are merged here and nowhere else. The user sets them in Python, in
+pyiceberg's configuration file, or in the environment, and may set all. The catalog's server answers with properties of
+the catalog, of a table, and with credentials: it may set what `OF_SERVER` and the roles of storage settings permit.
+A table's metadata may set none, as in Iceberg's own readers: whoever may write to the table writes its metadata.
+
+What is ignored for this reason is named once in a warning, without its value. Names that no library reads are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from lakescan.common.option_values import Value, any_text, mapping, whole
+from lakescan.common.secrets import keep, keep_of_address, secret
+from lakescan.storage.credentials import is_signed_remotely
+from lakescan.storage.setting import Role, Setting
+from lakescan.storage.settings import is_of_hadoop, settings_named
+
+_LOG = logging.getLogger("lakescan")
+_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
+
+
+@dataclass(frozen=True)
+class CatalogProperty:
+    """A property of a catalog that is no setting of a store; a name that ends with a dot begins the names of many.
+
+    `of_server` means that the catalog's server may set it, too.
+    """
+
+    name: str
+    kind: Value[Any] = any_text
+    of_server: bool = False
+    is_secret: bool = False
+
+
+def _rows(*names: str, **same: Any) -> tuple[CatalogProperty, ...]:
+    return tuple(CatalogProperty(name, **same) for name in names)
+
+
+# Names by pyiceberg 0.11 and 0.12, and lakescan's own. Storage settings are in `lakescan.storage.known_settings`.
+PROPERTIES = (
+    # Which code runs, and whom it trusts.
+    *_rows("type", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "s3.retry-strategy-impl"),
+    *_rows("write.py-location-provider.impl", "metrics-reporter-impl", "key-manager", "allowed-locations"),
+    *_rows("botocore_session", "auth.manager", "gcs.session-kwargs"),
+    *_rows("ssl", kind=mapping),
+    *_rows("auth", kind=mapping, is_secret=True),
+    # Where requests go, and as whom.
+    *_rows("uri", "oauth2-server-uri", "scope", "audience", "resource", "grant_type"),
+    *_rows("credential", "token", "client_id", "client_secret", "header.", is_secret=True),
+    *_rows("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name"),
+    *_rows("rest.sigv4.max-retries", kind=whole),
+    # What a server has, and how it is asked.
+    *_rows("warehouse", "prefix", "namespace-separator", "view-endpoints-supported", of_server=True),
+    *_rows("rest-page-size", "snapshot-loading-mode", "scan-planning-mode", of_server=True),
+    *_rows("rest-metrics-reporting-enabled"),
+    # Who signs requests to S3. An address of another server is refused where it is used, in `remote_signing`.
+    *_rows("s3.remote-signing-enabled", "s3.signer", "s3.signer.uri", "s3.signer.endpoint", of_server=True),
+    *_rows("signer.uri", "signer.endpoint", of_server=True),
+    # When credentials expire; Azure's ends with the account's name.
+    *_rows("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", of_server=True),
+    *_rows("adls.sas-token-expires-at-ms.", of_server=True),
+    # Storage settings of pyiceberg's that have no effect here.
+    *_rows("s3.resolve-region", "s3.server-side-encryption", "s3.sse-kms-key-id"),
+    *_rows("gcs.access", "gcs.consistency", "gcs.cache-timeout", "gcs.requester-pays", "gcs.version-aware"),
+    *_rows("adls.connection-string", "adls.credential", "adls.sas-token.", "hf.token", is_secret=True),
+    *_rows("hf.endpoint", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC"),
+    # Databases.
+    *_rows("echo", "pool_pre_ping", "init_catalog_tables"),
+    # Hive.
+    *_rows("hive.hive2-compatible", "hive.kerberos-authentication", "hive.kerberos-service-name", "ugi"),
+    *_rows("lock-check-min-wait-time", "lock-check-max-wait-time", "lock-check-retries"),
+    # Glue and DynamoDB.
+    *_rows("glue.id", "glue.skip-archive", "glue.endpoint", "glue.profile-name", "glue.region", "glue.retry-mode"),
+    *_rows("glue.max-retries", kind=whole),
+    *_rows("glue.access-key-id", "glue.secret-access-key", "glue.session-token", is_secret=True),
+    *_rows("table-name", "dynamodb.profile-name", "dynamodb.region"),
+    *_rows("dynamodb.access-key-id", "dynamodb.secret-access-key", "dynamodb.session-token", is_secret=True),
+    # BigQuery.
+    *_rows("gcp.bigquery.project-id", "gcp.bigquery.location", "gcp.bigquery.credential-file"),
+    *_rows("gcp.bigquery.credentials-info", is_secret=True),
+)  # fmt: skip
+_BY_NAME = {each.name: each for each in PROPERTIES}
+_FAMILIES = tuple(each for each in PROPERTIES if each.name.endswith("."))
+_REGION = re.compile(r"[A-Za-z0-9-]+")  # a region is a part of AWS's host names
+# What is needed for requests to a store to be sent without anything of the user's; one of the groups is enough.
+_COMPLETE = {
+    "s3": ({"access_key", "secret_key"},),
+    "gcs": ({"access_token"},),
+    "abfs": ({"account_key"}, {"sas_token"}, {"tenant_id", "client_id", "client_secret"}),
+}
+_ANONYMOUS = ("anonymous", "azure_skip_signature")
+_NO_CREDENTIALS = (
+    "a host counts only together with credentials of the same server, as yours would be sent to it. If it is the right "
+    "one, set it as a property of the catalog"
+)
+_TOLD: set[tuple[str, str]] = set()
+_LOCK = Lock()
+
+
+def property_named(name: str) -> CatalogProperty | None:
+    """The property of a name; None for storage settings, and for what is not known."""
+    if (found := _BY_NAME.get(name)) is not None:
+        return found
+    return next((each for each in _FAMILIES if name.startswith(each.name)), None)
+
+
+def kept_secret(name: str, value: Any) -> Any:
+    """The value of a property; a secret is hidden in all texts from now on, and so are passwords in addresses."""
+    known = property_named(name)
+    if isinstance(value, Mapping):
+        keep(_texts_in(value))
+        return value
+    keep_of_address(value)
+    is_secret = known is not None and known.is_secret
+    if is_secret or any(each.is_secret for each in settings_named(name)):
+        return secret(value)
+    return value
+
+
+_SECRET_WORDS = ("secret", "password", "token", "credential", "key")
+
+
+def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
+    """The secrets in nested properties such as `auth`: all texts but names of types and addresses."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _texts_in(value)
+        elif "://" not in str(value) and any(word in name.lower() for word in _SECRET_WORDS):
+            yield str(value)
+
+
+def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that configure storage access."""
+    return {name: value for name, value in properties.items() if _is_of_storage(name)}
+
+
+def of_server(said: Mapping[str, Any], server: str) -> dict[str, str]:
+    """What a server may set, of the properties that it answered with; `server` names it in warnings.
+
+    Whether its hosts count is decided in `with_server`.
+    """
+    kept, refused = dict[str, str](), list[str]()
+    for name, value in said.items():
+        if _may_be_of_server(name, value):
+            kept[name] = str(value)
+        elif property_named(name) is not None or is_of_hadoop(name) or settings_named(name):
+            refused.append(name)
+    warn_ignored(refused, server, "only you may set it, as a property of the catalog")
+    return kept
+
+
+def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
+    """The storage properties of both: the user's, and what the server sets (see `of_server`), which comes first.
+
+    The server's hosts count only together with its own complete credentials for that store, or if it signs requests
+    itself: nothing of the user's is sent to them. The user's credentials and identities for the store do not count
+    then. A part of a credential does not count.
+    """
+    user, said = of_storage(user), of_storage(said)
+    for store, complete in _COMPLETE.items():
+        known = {name: setting for name in said if (setting := _setting_of(name, store)) is not None}
+        given = {setting.key[1] for name, setting in known.items() if setting.role is Role.CREDENTIAL}
+        is_anonymous = any(
+            setting.key[1] in _ANONYMOUS and said[name].strip().lower() == "true" for name, setting in known.items()
+        )
+        is_signed = store == "s3" and is_signed_remotely({**user, **said})
+        if is_anonymous or is_signed or any(group <= given for group in complete):
+            user = {name: value for name, value in user.items() if not _gives_way(name, store)}
+        else:
+            hosts = [name for name, setting in known.items() if setting.role is Role.HOST]
+            parts = [name for name, setting in known.items() if setting.role is Role.CREDENTIAL]
+            warn_ignored(hosts, server, _NO_CREDENTIALS)
+            warn_ignored(parts, server, "a credential counts only as a whole")
+            said = {name: value for name, value in said.items() if name not in hosts and name not in parts}
+    set_by_server = {setting.key for name in said for setting in settings_named(name)}
+    kept = {
+        name: value
+        for name, value in user.items()
+        if not any(setting.key in set_by_server for setting in settings_named(name))
+    }
+    return {**kept, **said}
+
+
+def warn_of_metadata(properties: Mapping[str, str], table: str) -> None:
+    """Warn, once for each table and name, of properties in a table's metadata that would configure its reader."""
+    named = [each for each in properties if _is_of_storage(each) or each in _OF_CODE]
+    warn_ignored(named, f"the metadata of {table}", "a table configures no reader")
+
+
+def with_own_properties(catalog: Any) -> Any:
+    """Let a catalog that writes metadata itself open files by its own properties alone; return it.
+
+    pyiceberg adds the properties of the table: classes to import, hosts, proxies, credentials.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    if isinstance(catalog, MetastoreCatalog):
+
+        def load_file_io(properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
+            table = f"a table of catalog {catalog.name!r}" if location is None else location.rpartition("/metadata/")[0]
+            warn_of_metadata(properties, table)
+            return type(catalog)._load_file_io(catalog, {}, location)
+
+        catalog._load_file_io = load_file_io
+    return catalog
+
+
+def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
+    """Warn that properties which a source sets are ignored: once for each, without its value."""
+    for name in names:
+        with _LOCK:
+            is_told = (source, name) in _TOLD
+            _TOLD.add((source, name))
+        if not is_told:
+            _LOG.warning("%s sets %r, which is ignored: %s", source, name, why)
+
+
+_OF_CODE = ("py-io-impl", "io-impl", "write.py-location-provider.impl")
+
+
+def _is_of_storage(name: str) -> bool:
+    return name.startswith(_PREFIXES) or is_of_hadoop(name)
+
+
+def _may_be_of_server(name: str, value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    if (known := property_named(name)) is not None:
+        return known.of_server
+    if not name.startswith(_PREFIXES):
+        return False
+    roles = {setting.role for setting in settings_named(name)} - {Role.OF_USER}
+    is_region = any(setting.key == ("s3", "region") for setting in settings_named(name))
+    return bool(roles) and (not is_region or _REGION.fullmatch(value) is not None)
+
+
+def _setting_of(name: str, store: str) -> Setting | None:
+    return next((each for each in settings_named(name) if each.store == store), None)
+
+
+def _gives_way(name: str, store: str) -> bool:
+    """Whether a property of the user's says who the user is in a store, or what only that needs."""
+    found = _setting_of(name, store)
+    return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
+
+
+_IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")

@@ -1,0 +1,155 @@
+"""pyiceberg's REST catalog, whose server may set only what `lakescan.catalogs.properties` permits.
+
+pyiceberg merges the answer to `GET v1/config`, the configuration of each table, and the table's own properties into the
+user's, and imports the classes that they name. Here they are checked before pyiceberg acts on them. Secrets are sent
+to no other host: the server cannot name another address of itself, and no redirection leads to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+from threading import local
+from typing import Any
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+from lakescan.catalogs.properties import of_server, of_storage, warn_ignored, warn_of_metadata, with_server
+from lakescan.errors import StorageError
+
+_PAGE = "pageToken"
+_SECONDS = 60  # that a server may take to answer
+_URI, _TOKENS = "uri", "oauth2-server-uri"
+
+
+@cache
+def rest_catalog_class() -> Any:
+    """The class: pyiceberg is imported by its first use."""
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.io import load_file_io
+
+    class CheckedRestCatalog(RestCatalog):
+        """A connection to a server, which may set only what is permitted."""
+
+        properties: dict[str, Any]
+
+        def _config_headers(self, session: Any) -> None:
+            super()._config_headers(session)  # before the session gets its authentication, which asks for a token
+            session.hooks["response"] += [_check_redirection, _pages_checker()]
+            session.request = partial(_request_in_time, session.request)
+
+        def _fetch_config(self) -> None:
+            self.user = dict(self.properties)
+            super()._fetch_config()
+            said = {name: value for name, value in self.properties.items() if self.user.get(name) != value}
+            self.uri = self.user[_URI]
+            self.said = self._checked(said)
+            self.uri = self.said.get(_URI, self.uri)
+            self.properties = self._with_storage(self.said)
+
+        @property
+        def _server(self) -> str:
+            return f"the server of catalog {self.name!r}"
+
+        def _checked(self, said: dict[str, Any]) -> dict[str, str]:
+            """What the server may set; raises `StorageError` if it names another address for requests."""
+            addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
+            if _TOKENS in self.user and addresses.pop(_TOKENS, None) is not None:
+                warn_ignored([_TOKENS], self._server, "you have set it")
+            for name, value in addresses.items():
+                if origin(value) != origin(self.uri):
+                    raise StorageError(
+                        f"{self._server} ({shown(self.uri)}) wants requests at {shown(value)}, by its {name!r}: your "
+                        f"credentials would be sent there. If that is right, set {name!r} as a property of the catalog."
+                    )
+            return {**of_server(said, self._server), **addresses}
+
+        def _with_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
+            """All properties; those of storage by the rules of `with_server`."""
+            merged = {**self.user, **said}
+            storage = with_server(self.user, said, self._server)
+            return {name: value for name, value in merged.items() if not of_storage({name: ""})} | storage
+
+        def _load_file_io(self, properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
+            return load_file_io(self._with_storage({**self.said, **properties}), location)
+
+        def _response_to_table(self, identifier_tuple: Any, table_response: Any) -> Any:
+            found = super()._response_to_table(identifier_tuple, self._permitted(identifier_tuple, table_response))
+            found.metadata = table_response.metadata
+            return found
+
+        def _response_to_staged_table(self, identifier_tuple: Any, table_response: Any) -> Any:
+            permitted = self._permitted(identifier_tuple, table_response)
+            found = super()._response_to_staged_table(identifier_tuple, permitted)
+            found.metadata = table_response.metadata
+            return found
+
+        def _permitted(self, name: tuple[str, ...], response: Any) -> Any:
+            """An answer with the properties that the server may set for a table, and none of the table's metadata."""
+            warn_of_metadata(response.metadata.properties, ".".join((self.name, *name)))
+            changes = {
+                "metadata": response.metadata.model_copy(update={"properties": {}}),
+                "config": of_server(response.config, self._server),
+            }
+            if hasattr(response, "storage_credentials"):
+                changes["storage_credentials"] = [
+                    each.model_copy(update={"config": of_server(each.config, self._server)})
+                    for each in response.storage_credentials
+                ]
+            return response.model_copy(update=changes)
+
+    return CheckedRestCatalog
+
+
+def origin(url: str) -> tuple[str, str | None, int | None] | None:
+    """The scheme, host and port of an address; None for what is none, such as a path."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())
+    except ValueError:
+        return None
+    return (parts.scheme.lower(), parts.hostname, port) if parts.hostname else None
+
+
+def shown(url: str) -> str:
+    """An address without a query, and without a user's name."""
+    found = origin(url)
+    return "an address that is none" if found is None else f"{found[0]}://{found[1]}:{found[2]}"
+
+
+def _request_in_time(request: Any, method: str, url: str, **arguments: Any) -> Any:
+    """Send a request that ends with an error if no answer comes for a minute; pyiceberg's wait for ever."""
+    if arguments.get("timeout") is None:
+        arguments["timeout"] = _SECONDS
+    return request(method, url, **arguments)
+
+
+def _pages_checker() -> Any:
+    """Raises `StorageError` for a page that names one as the next that was asked for before: lists would not end."""
+    asked = local()
+
+    def check(response: Any, *_: Any, **__: Any) -> None:
+        parts = urlsplit(response.request.url)
+        token = dict(parse_qsl(parts.query)).get(_PAGE)
+        if response.request.method != "GET" or response.status_code != 200:
+            return
+        if not token:
+            asked.tokens = set()
+            return
+        tokens: set[str] = getattr(asked, "tokens", set())
+        if token in tokens:
+            raise StorageError(f"the server {shown(response.request.url)} repeats a page of GET {parts.path}")
+        asked.tokens = {*tokens, token}
+
+    return check
+
+
+def _check_redirection(response: Any, *_: Any, **__: Any) -> None:
+    """Raise `StorageError` if an answer leads to another host, which would get headers and bodies with secrets."""
+    if not response.is_redirect:
+        return
+    here, there = response.request.url, urljoin(response.request.url, response.headers["location"])
+    if origin(there) != origin(here):
+        raise StorageError(
+            f"{shown(here)} redirects {response.request.method} {urlsplit(here).path} to {shown(there)}: your "
+            "credentials would be sent there. If that is right, set it as the catalog's 'uri'."
+        )

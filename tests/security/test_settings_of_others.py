@@ -1,0 +1,419 @@
+"""A catalog's server and a table's metadata set only what they may: no code, no hosts for the reader's secrets."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.catalogs.properties import of_server, property_named, with_server
+from lakescan.catalogs.registry import connection, given
+from lakescan.errors import LocationRefused, StorageError, UnsupportedFeature
+from lakescan.storage.settings import settings_named
+from tests.support.rest_server import RestServer, rest_server
+
+SECRET = "SECRET-OF-THE-READER"
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+CODE = "tests.security.test_settings_of_others.Trap"
+
+
+class Trap:
+    """What others name to be imported and called."""
+
+    calls = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        Trap.calls += 1
+
+
+@pytest.fixture(autouse=True)
+def trap() -> Iterator[None]:
+    Trap.calls = 0
+    yield
+    assert Trap.calls == 0
+
+
+@contextmanager
+def stranger(host: str = "127.0.0.2") -> Iterator[tuple[str, list[str]]]:
+    """Another server: its address, and the requests that it gets, with headers and bodies."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            seen.append(f"{self.command} {self.path} {dict(self.headers)} {body!r}")
+            data = json.dumps({"access_token": "t", "token_type": "bearer", "defaults": {}, "overrides": {}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _answer
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer((host, 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://{host}:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[RestServer, str]]:
+    with rest_server(tmp_path / "rest") as (state, uri):
+        state.catalog.create_namespace("n")
+        table = state.catalog.create_table("n.t", schema=ROWS.schema)
+        table.append(ROWS)
+        yield state, uri
+
+
+CODES: dict[str, dict[str, Any]] = {
+    "auth": {"auth": {"type": "custom", "impl": CODE, "custom": {}}},
+    "FileIO": {"py-io-impl": CODE},
+    "catalog": {"py-catalog-impl": CODE, "catalog-impl": CODE},
+    "location provider": {"write.py-location-provider.impl": CODE},
+    "retries": {"s3.retry-strategy-impl": CODE},
+    "reporter": {"metrics-reporter-impl": CODE, "key-manager": f"{CODE.rpartition('.')[0]}:Trap"},
+}
+
+
+@pytest.mark.parametrize("where", ["defaults", "overrides", "table"])
+@pytest.mark.parametrize("said", CODES)
+def test_a_server_names_no_code(server: tuple[RestServer, str], where: str, said: str) -> None:
+    state, uri = server
+    if where == "table":
+        state.table_config = {name: value for name, value in CODES[said].items() if isinstance(value, str)}
+    else:
+        state.config = {"defaults": {}, "overrides": {}, where: CODES[said]}
+    lakescan.catalog("lake", type="rest", uri=uri, token="x")
+    table = lakescan.table("lake.n.t")
+    assert table.scan().to_arrow().num_rows == 2
+    table.alter().set_properties({"a": "b"}).commit()
+    lakescan.sql("CREATE TABLE lake.n.u (id BIGINT) USING iceberg")
+
+
+def planted(name: str, properties: Mapping[str, str]) -> None:
+    """Write properties into the current metadata file of a table, as somebody who may write to its folder can."""
+    file = Path(connection(name.partition(".")[0]).load_table(name.partition(".")[2]).metadata_location[7:])
+    node = json.loads(file.read_text())
+    node["properties"] |= properties
+    file.write_text(json.dumps(node))
+
+
+def embedded(folder: Path, **more: str) -> lakescan.Catalog:
+    folder.mkdir(exist_ok=True)
+    lake = lakescan.catalog("lake", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/w", **more)
+    lake.create_namespace("n")
+    lake.create_table("n.t", "id BIGINT")
+    lakescan.table("lake.n.t").append(ROWS)
+    return lake
+
+
+@pytest.mark.parametrize("name", ["py-io-impl", "io-impl", "write.py-location-provider.impl"])
+def test_a_tables_metadata_names_no_code(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    embedded(tmp_path)
+    planted("lake.n.t", {name: CODE})
+    with caplog.at_level(logging.WARNING, "lakescan"):
+        for _ in range(2):
+            assert lakescan.table("lake.n.t").scan().to_arrow().num_rows == 2
+    warned = [each.getMessage() for each in caplog.records if name in each.getMessage()]
+    assert len(warned) == 1
+    assert CODE not in warned[0]
+    lakescan.table("lake.n.t").alter().set_properties({"a": "b"}).commit()
+    lakescan.sql("ALTER TABLE lake.n.t CREATE TAG first")
+    lakescan.table("lake.n.t").expire_snapshots()
+    if name.startswith("write."):
+        with pytest.raises(UnsupportedFeature, match=name):
+            lakescan.table("lake.n.t").append(ROWS)
+    lakescan.sql(f"ALTER TABLE lake.n.t UNSET TBLPROPERTIES ('{name}')")
+    lakescan.table("lake.n.t").append(ROWS)
+
+
+STORES: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
+    "s3": (
+        "s3://bucket",
+        {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": SECRET, "s3.region": "eu-west-1"},
+        ("s3.endpoint", "s3.proxy-uri", "fs.s3a.endpoint"),
+    ),
+    "gcs": ("gs://bucket", {"gcs.oauth2.token": SECRET}, ("gcs.service.host", "gcs.endpoint")),
+    "azure": (
+        "abfss://box@mine.dfs.core.windows.net",
+        {"adls.account-name": "mine", "adls.sas-token": f"sv=2024&sig={SECRET}"},
+        ("adls.account-host", "azure_storage_endpoint"),
+    ),
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_tables_metadata_sends_secrets_nowhere(tmp_path: Path, store: str) -> None:
+    place, own, names = STORES[store]
+    embedded(tmp_path, **own)
+    file = Path(connection("lake").load_table("n.t").metadata_location[7:])
+    node = json.loads(file.read_text())
+    with stranger("127.0.0.1") as (address, seen):
+        host = address.removeprefix("http://")
+        node["properties"] |= dict.fromkeys(names, address)
+        if store == "azure":
+            node["properties"] |= {f"adls.{each}-storage-authority": host for each in ("blob", "dfs")}
+            node["properties"] |= {f"adls.{each}-storage-scheme": "http" for each in ("blob", "dfs")}
+        for each in node["snapshots"]:
+            each["manifest-list"] = f"{place}/list.avro"
+        file.write_text(json.dumps(node))
+        with pytest.raises(StorageError):
+            lakescan.table("lake.n.t").scan().to_arrow()
+        assert seen == []
+
+
+def test_a_servers_host_gets_no_credentials_of_the_user() -> None:
+    own = STORES["s3"][1]
+    for said in ({"s3.endpoint": "http://evil"}, {"s3.endpoint": "http://evil", "s3.access-key-id": "x"}):
+        assert "s3.endpoint" not in with_server(own, said, "a server")
+        assert with_server(own, said, "a server") == own
+    assert with_server(STORES["gcs"][1], {"gcs.service.host": "http://evil"}, "a server") == STORES["gcs"][1]
+
+
+def test_a_servers_host_counts_with_its_own_credentials() -> None:
+    said = {"s3.endpoint": "http://store", "s3.access-key-id": "x", "s3.secret-access-key": "y"}
+    found = with_server({**STORES["s3"][1], "client.role-arn": "r", "client.access-key-id": "a"}, said, "a server")
+    assert found == {"s3.region": "eu-west-1", **said}
+    anonymous = {"s3.endpoint": "http://store", "s3.anonymous": "true"}
+    assert with_server(STORES["s3"][1], anonymous, "a server") == {"s3.region": "eu-west-1", **anonymous}
+    assert with_server(STORES["s3"][1], {**anonymous, "s3.anonymous": "false"}, "a server") == STORES["s3"][1]
+
+
+def test_the_user_s_own_host_stays_with_credentials_of_the_server() -> None:
+    said = {"s3.access-key-id": "x", "s3.secret-access-key": "y", "s3.session-token": "z"}
+    own = {"s3.endpoint": "http://mine", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
+    assert with_server(own, said, "a server") == {"s3.endpoint": "http://mine", **said}
+
+
+@pytest.mark.parametrize("region", ["evil.example/", "x@evil", "a.b", ""])
+def test_a_region_of_a_server_is_no_part_of_another_host(region: str) -> None:
+    assert of_server({"s3.region": region}, "a server") == {}
+    assert of_server({"client.region": "eu-west-1"}, "a server") == {"client.region": "eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "s3.proxy-uri", "s3.profile-name", "client.role-arn", "client.external-id", "hdfs.host", "hdfs.user",
+        "dfs.nameservices", "hadoop.security.authentication", "header.X-Key", "ssl", "rest.sigv4-enabled", "token",
+        "allowed-locations", "credential", "scope", "audience", "hf.endpoint", "adls.connection-string",
+    ],
+)  # fmt: skip
+def test_what_only_the_user_may_set(name: str) -> None:
+    assert of_server({name: "x"}, "a server") == {}
+
+
+SAID: dict[str, dict[str, Any]] = {"token server": {"oauth2-server-uri": "/oauth/tokens"}, "uri": {"uri": ""}}
+OWN: dict[str, dict[str, str]] = {
+    "token": {"token": SECRET},
+    "credential": {"credential": f"id:{SECRET}"},
+    "header": {"header.X-Api-Key": SECRET, "token": SECRET},
+}
+
+
+@pytest.mark.parametrize("own", OWN)
+@pytest.mark.parametrize("where", ["defaults", "overrides"])
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.filterwarnings("ignore")
+def test_a_server_names_no_other_address_of_itself(
+    server: tuple[RestServer, str], said: str, where: str, own: str
+) -> None:
+    state, uri = server
+    state.token = SECRET
+    with stranger() as (address, seen):
+        named = {name: address + path for name, path in SAID[said].items()}
+        state.config = {"defaults": {}, "overrides": {}, where: named}
+        if where == "defaults" and said == "uri":  # the user's own comes first
+            lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
+        else:
+            with pytest.raises(StorageError, match=r"wants requests at http://127\.0\.0\.2"):
+                lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
+        assert seen == []
+
+
+def test_the_token_server_of_the_user_stays(server: tuple[RestServer, str]) -> None:
+    state, uri = server
+    state.token = "t"
+    with stranger() as (address, seen):
+        state.config = {"overrides": {"oauth2-server-uri": f"{address}/oauth/tokens"}}
+        own = {"credential": f"id:{SECRET}", "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}
+        assert lakescan.catalog("lake", type="rest", uri=uri, **own).list_namespaces() == ["n"]
+        assert seen == []
+
+
+@pytest.mark.parametrize("own", OWN)
+@pytest.mark.parametrize("path", ["namespaces", "oauth/tokens", "tables/t"])
+@pytest.mark.filterwarnings("ignore")
+def test_no_redirection_leads_secrets_to_another_host(own: str, path: str) -> None:
+    with stranger() as (address, seen):
+
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                leads = path in self.path
+                data = json.dumps({"access_token": "t", "token_type": "bearer", "namespaces": []}).encode()
+                self.send_response(307 if leads else 200)
+                if leads:
+                    self.send_header("Location", address + self.path)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = _answer
+
+            def log_message(self, *arguments: Any) -> None:
+                """Nothing."""
+
+        here = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=here.serve_forever, daemon=True).start()
+        try:
+            uri = f"http://127.0.0.1:{here.server_port}"
+
+            def opened() -> Any:
+                lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
+                return lakescan.table("lake.n.t")
+
+            is_met = path != "oauth/tokens" or own == "credential"
+            if is_met:
+                with pytest.raises(StorageError, match="redirects"):
+                    opened()
+            else:
+                lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
+        finally:
+            here.shutdown()
+            here.server_close()
+        assert seen == []
+
+
+RUN = """
+import os, sys, lakescan
+how, elsewhere = sys.argv[1:]
+lake = lakescan.catalog("lake", **({"s3.region": "eu-west-1"} if how == "property" else {}))
+lake.list_namespaces()
+if how == "folder":
+    os.chdir(elsewhere)
+try:
+    print(lakescan.table("lake.n.t").scan().to_arrow().num_rows)
+except lakescan.LocationRefused:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize("how", ["plain", "property", "folder"])
+def test_limits_of_the_configuration_file_hold(tmp_path: Path, how: str) -> None:
+    """Whatever else is given in Python, and in whatever folder the process works."""
+    embedded(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    lakescan.catalog("lake").drop_table("n.t")
+    lakescan.catalog("lake").create_table("n.t", "id BIGINT", location=str(other / "t"))
+    lakescan.table("lake.n.t").append(ROWS)
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  lake:\n    type: sql\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: file://{tmp_path}/w\n"
+        f"    allowed-locations: file://{tmp_path}/w\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, how, str(other)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "refused"
+
+
+def test_limits_of_the_environment_reach_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__LIMITED__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__LIMITED__ALLOWED_LOCATIONS", f"file://{tmp_path}/w")
+    lakescan.catalog("limited", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    assert given()["limited"].properties["allowed-locations"] == f"file://{tmp_path}/w"
+    lake = lakescan.catalog("limited")
+    lake.create_namespace("n")
+    with pytest.raises(LocationRefused):
+        lake.create_table("n.t", "id BIGINT", location=str(tmp_path / "elsewhere"))
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("name", ["../x", "../../x", "a/../../x", "..", ".", "a\nb", "a\0b", "a/b", "a\\b", " "])
+def test_a_name_leads_out_of_no_warehouse(tmp_path: Path, name: str, format: str) -> None:
+    lake = lakescan.catalog("lake", warehouse=str(tmp_path / "home" / "lake"))
+    lake.create_namespace("n")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(lakescan.InvalidOption, match="cannot be the name of"):
+        lake.create_table(f"n.`{name}`", "id BIGINT", format=format)
+    if "/" not in name and "\\" not in name:
+        with pytest.raises(lakescan.InvalidOption, match="cannot be the name of"):
+            lake.create_namespace(f"`{name}`")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# Read from the entries of metastores and from tables' own properties, which configure no connection.
+OF_ENTRIES = {"Description", "comment", "location", "metadata_location", "previous_metadata_location", "owner"} | {
+    "table_type",
+    "schema_version",
+}
+READERS = ("get_first_property_value", "property_as_bool", "property_as_int", "property_as_float")
+
+
+def read_by_pyiceberg() -> set[str]:
+    """The names of properties that pyiceberg's catalogs and files read, by their source."""
+    import pyiceberg
+
+    root, found = Path(pyiceberg.__file__).parent, set[str]()
+    for file in (*root.glob("io/*.py"), *root.glob("catalog/**/*.py")):
+        tree = ast.parse(file.read_text())
+        module = ".".join(("pyiceberg", *file.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+        try:
+            names = vars(import_module(module))
+        except ImportError:
+            names = {}
+        names = names | {
+            each.targets[0].id: each.value.value
+            for each in tree.body
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            for argument in named_in(node):
+                value = argument.value if isinstance(argument, ast.Constant) else names.get(ast.unparse(argument))
+                if isinstance(value, str):
+                    found.add(value)
+    return found
+
+
+def named_in(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="get") as function) if is_properties(function.value):
+            return node.args[:1]
+        case ast.Call(func=ast.Name(id=name)) if name in READERS:
+            return node.args[1:] if name == READERS[0] else node.args[1:2]
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[of]) if is_properties(of):
+            return [node.left]
+        case ast.Subscript(value=of) if is_properties(of):
+            return [node.slice]
+    return []
+
+
+def is_properties(node: ast.expr) -> bool:
+    return ast.unparse(node).lower().endswith("properties")
+
+
+def test_every_property_that_pyiceberg_reads_is_described() -> None:
+    names = read_by_pyiceberg()
+    assert len(names) > 120
+    unknown = {each for each in names - OF_ENTRIES if property_named(each) is None and not settings_named(each)}
+    assert unknown == set()
