@@ -74,6 +74,13 @@ def unreadable_config(error: BaseException) -> str | None:
     return None
 
 
+def unread_config(catalog: str, why: str) -> CorruptMetadata:
+    """The error for an answer of a REST catalog's server to `GET v1/config` that cannot be read."""
+    return CorruptMetadata(
+        f"catalog {catalog!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
+    )
+
+
 def _raised_in(error: BaseException) -> str:
     """The module that raised an error."""
     at = error.__traceback__

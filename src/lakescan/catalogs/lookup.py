@@ -17,7 +17,6 @@ from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
 from lakescan.common.references import quoted
-from lakescan.common.secrets import hide_in
 from lakescan.encryption import named_key_manager
 from lakescan.errors import (
     CorruptMetadata,
@@ -33,6 +32,7 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.scan.server_plan import PlanningServer
+from lakescan.secrets import hide_in
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Vended

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any
 
 from lakescan.common.option_values import Value, any_text, mapping, whole
-from lakescan.common.secrets import keep, keep_of_address, secret
+from lakescan.secrets import keep, keep_of_address, secret
 from lakescan.storage.credentials import is_signed_remotely
 from lakescan.storage.setting import Role, Setting
 from lakescan.storage.settings import is_of_hadoop, settings_named

@@ -17,7 +17,7 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakescan.catalogs.answers import unreadable, unreadable_config, without_answers
+from lakescan.catalogs.answers import unread_config, unreadable, unreadable_config, without_answers
 from lakescan.catalogs.databases import with_connections
 from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
 from lakescan.catalogs.hive_client import end_in_time, is_hive
@@ -25,10 +25,8 @@ from lakescan.catalogs.properties import kept_secret, property_named, with_own_p
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
-from lakescan.common.secrets import hide_in
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import (
-    CorruptMetadata,
     InvalidOption,
     LakescanError,
     NoSuchCatalog,
@@ -38,6 +36,7 @@ from lakescan.errors import (
 )
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.reporting import IMPLEMENTATION, MetricsReporter, as_reporter
+from lakescan.secrets import hide_in
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import absolute, split_location
@@ -318,7 +317,6 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
-            _check_texts(opened)
         if (engine := getattr(opened, "engine", None)) is not None:
             _close_after_failed_commits(engine)
         if is_hive(opened):
@@ -330,14 +328,14 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
         raise StorageError(f"catalog {name!r} cannot be opened: its server refuses GET v1/config: {error}") from error
     except (ValueError, NotInstalledError) as error:
         if (why := unreadable(error)) is not None:
-            raise _unread(name, why) from error
+            raise unread_config(name, why) from error
         types = f". The types are {', '.join(_types())}" if "CatalogType" in str(error) else ""
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}{types}") from error
     except LakescanError:
         raise
     except Exception as error:
         if (why := unreadable_config(error)) is not None:
-            raise _unread(name, why) from error
+            raise unread_config(name, why) from error
         if (why := refusal(error)) is None:
             raise
         advice = ". Check its uri, and the network" if str(properties.get("uri", "")).startswith("http") else ""
@@ -364,19 +362,6 @@ def _close_after_failed_commits(engine: Any) -> None:
             context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
 
     event.listen(engine, "handle_error", failed)
-
-
-def _check_texts(catalog: Catalog) -> None:
-    """Raise `CorruptMetadata` if the server says a part of its paths that is no text: pyiceberg fails at its use."""
-    for member in ("prefix", "namespace-separator"):
-        if not isinstance(found := catalog.properties.get(member, ""), str):
-            raise _unread(catalog.name, f"{member} is no text: {str(found)[:60]}")
-
-
-def _unread(name: str, why: str) -> CorruptMetadata:
-    return CorruptMetadata(
-        f"catalog {name!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
-    )
 
 
 def _takes_keys(catalog: Catalog) -> bool:

@@ -13,7 +13,15 @@ from threading import local
 from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
-from lakescan.catalogs.properties import of_server, of_storage, warn_ignored, warn_of_metadata, with_server
+from lakescan.catalogs.answers import unread_config
+from lakescan.catalogs.properties import (
+    of_server,
+    of_storage,
+    property_named,
+    warn_ignored,
+    warn_of_metadata,
+    with_server,
+)
 from lakescan.errors import StorageError
 
 _PAGE = "pageToken"
@@ -40,7 +48,11 @@ def rest_catalog_class() -> Any:
         def _fetch_config(self) -> None:
             self.user = dict(self.properties)
             super()._fetch_config()
-            said = {name: value for name, value in self.properties.items() if self.user.get(name) != value}
+            said = {
+                name: value
+                for name, value in self.properties.items()
+                if name not in self.user or self.user[name] != value
+            }
             self.uri = self.user[_URI]
             self.said = self._checked(said)
             self.uri = self.said.get(_URI, self.uri)
@@ -51,7 +63,15 @@ def rest_catalog_class() -> Any:
             return f"the server of catalog {self.name!r}"
 
         def _checked(self, said: dict[str, Any]) -> dict[str, str]:
-            """What the server may set; raises `StorageError` if it names another address for requests."""
+            """What the server may set.
+
+            Raises `StorageError` if it names another address for requests, and `CorruptMetadata` for what is no text.
+            """
+            for name, value in said.items():
+                known = property_named(name)
+                is_used = name in (_URI, _TOKENS) or (known is not None and known.of_server)
+                if is_used and not isinstance(value, str):
+                    raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
             if _TOKENS in self.user and addresses.pop(_TOKENS, None) is not None:
                 warn_ignored([_TOKENS], self._server, "you have set it")
