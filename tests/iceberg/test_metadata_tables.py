@@ -201,6 +201,12 @@ def test_bounds_of_numbers_are_spelled_as_in_java(tmp_path: Path) -> None:
         (t.Timestamp("us", zoned=False), 10_000_000, "1970-01-01T00:00:10"),
         (t.Timestamp("ns", zoned=True), -1, "1969-12-31T23:59:59.999999999+00:00"),
         (t.Timestamp("ns", zoned=False), 1_500, "1970-01-01T00:00:00.0000015"),
+        (t.Timestamp("us", zoned=True), 253_402_300_800_000_000, "+10000-01-01T00:00:00+00:00"),
+        (t.Timestamp("us", zoned=False), -62_167_305_600_000_000, "-0001-12-31T00:00:00"),
+        (t.DATE, 0, "1970-01-01"),
+        (t.DATE, -719_162, "0001-01-01"),
+        (t.DATE, 2_932_896, "9999-12-31"),
+        (t.DATE, 2_932_897, "10000-01-01"),
         (t.TIME, 0, "00:00"),
         (t.TIME, 3_600_000_000, "01:00"),
         (t.TIME, 1_000_000, "00:00:01"),
@@ -211,6 +217,21 @@ def test_bounds_of_numbers_are_spelled_as_in_java(tmp_path: Path) -> None:
 def test_bounds_of_times_are_spelled_as_in_java(kind: t.Type, value: int, text: str) -> None:
     field = PartitionField(1000, "p", 1, Transform("identity"), kind)
     assert bound_text(encode_value(value, kind), field) == text
+
+
+@pytest.mark.parametrize(
+    ("transform", "value", "text"),
+    [
+        ("year", -1969, "0001"),
+        ("month", -1, "1969-12"),
+        ("hour", -1, "1969-12-31-23"),
+        ("hour", -719_162 * 24 + 5, "0001-01-01-05"),
+        ("hour", 2_932_897 * 24, "10000-01-01-00"),
+    ],
+)
+def test_bounds_of_periods_have_years_of_four_digits(transform: str, value: int, text: str) -> None:
+    field = PartitionField(1000, "p", 1, Transform(transform), t.INT)
+    assert bound_text(encode_value(value, t.INT), field) == text
 
 
 def test_a_partition_of_two_specs_is_one_row_with_the_spec_of_its_newest_file(tmp_path: Path) -> None:

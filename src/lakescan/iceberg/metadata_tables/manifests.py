@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import time
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,15 +130,16 @@ def bound_text(serialized: bytes | None, field: PartitionField) -> str | None:
     decoded = None if serialized is None else decode_values(pa.array([serialized], pa.binary()), field.type)
     if serialized is None or decoded is None or not decoded[0].is_valid:
         return None
-    try:
-        if isinstance(field.type, t.Timestamp):
-            return _timestamp_text(decoded.cast(pa.int64())[0].as_py(), field.type)
-        return _human_value(decoded[0].as_py(), field)
-    except (ValueError, OverflowError):  # a date or timestamp out of Python's range
-        return f"0x{serialized.hex()}"
+    value = decoded[0]
+    match field.type:
+        case t.Timestamp():
+            return _timestamp_text(value.cast(pa.int64()).as_py(), field.type)
+        case t.DATE:
+            return _date_text(value.cast(pa.int32()).as_py())
+    return _text(value.as_py(), field)
 
 
-def _human_value(value: Any, field: PartitionField) -> str:
+def _text(value: Any, field: PartitionField) -> str:
     """A partition value as text: a year as 2026, an hour as 2026-01-31-07, bytes as base 64, 1e10 as 1.0E10."""
     match field.transform.name:
         case "year":
@@ -145,7 +147,7 @@ def _human_value(value: Any, field: PartitionField) -> str:
         case "month":
             return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
         case "hour":
-            return f"{datetime(1970, 1, 1) + timedelta(hours=value):%Y-%m-%d-%H}"
+            return f"{_date_text(value // 24)}-{value % 24:02d}"
     match value:
         case float():
             return float_text(value) if field.type == t.FLOAT else double_text(value)
@@ -153,20 +155,34 @@ def _human_value(value: Any, field: PartitionField) -> str:
             return str(value).lower()
         case bytes():
             return base64.b64encode(value).decode()
-        case date():
-            return value.isoformat()
         case time():
             return _time_text(value)
     return str(value)
 
 
+def _date_text(days: int, *, signed: bool = False) -> str:
+    """A date of the Gregorian calendar, of any year; with `signed`, years of more than four digits have a sign."""
+    day = np.datetime64(days, "D")
+    month = day.astype("datetime64[M]")
+    year, of_year = divmod(int(month.astype(np.int64)), 12)
+    year += 1970
+    text = f"{year:04d}"
+    if signed and not 0 <= year <= 9999:  # ISO 8601
+        text = f"+{year}" if year > 0 else f"-{-year:04d}"
+    return f"{text}-{of_year + 1:02d}-{int((day - month.astype('datetime64[D]')).astype(np.int64)) + 1:02d}"
+
+
 def _timestamp_text(value: int, kind: t.Timestamp) -> str:
     """A timestamp as in ISO 8601, as Java has it: with seconds, and without zeros at the end of their fraction."""
+    days, of_day = divmod(value, kind.per_day)
     per_second = kind.per_day // 86_400
-    seconds, fraction = divmod(value, per_second)
-    text = (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
+    seconds, fraction = divmod(of_day, per_second)
     digits = str(per_second + fraction)[1:].rstrip("0")
-    return text + (f".{digits}" if digits else "") + ("+00:00" if kind.zoned else "")
+    return (
+        f"{_date_text(days, signed=True)}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        + (f".{digits}" if digits else "")
+        + ("+00:00" if kind.zoned else "")
+    )
 
 
 def _time_text(value: time) -> str:
