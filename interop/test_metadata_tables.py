@@ -65,3 +65,19 @@ def test_a_metadata_table_follows_the_snapshot_asked_for(jvm, warehouse: Path) -
     for row in jvm.table(f"{identifier}.snapshots").collect():
         expected: Any = jvm.sql(f"SELECT * FROM {identifier}.files VERSION AS OF {row.snapshot_id}").toArrow()
         assert differences(lakescan.table(location).inspect("files", version=row.snapshot_id), expected) == ""
+
+
+def test_bounds_of_dates_and_times_are_spelled_alike(jvm, warehouse: Path) -> None:
+    """Also of years that have not four digits."""
+    jvm.sql(
+        "CREATE TABLE ice.db.spelled (d DATE, z TIMESTAMP, w TIMESTAMP_NTZ, y DATE, m TIMESTAMP_NTZ, h TIMESTAMP) "
+        "USING iceberg PARTITIONED BY (d, z, w, years(y), months(m), hours(h))"
+    )
+    for stated in ("0001-01-01 00:00:00", "1969-12-31 23:59:59.99999", "2026-01-31 07:00:01", "9999-12-31 00:00:00.1"):
+        for later in ("0", "20000"):
+            jvm.sql(
+                "INSERT INTO ice.db.spelled SELECT DATE(d), d, d::TIMESTAMP_NTZ, DATE(d), d::TIMESTAMP_NTZ, d "
+                f"FROM (SELECT TIMESTAMP '{stated}' + INTERVAL '{later}' YEAR AS d)"
+            )
+    theirs: Any = with_true_nulls(jvm.table("ice.db.spelled.manifests").toArrow())
+    assert differences(lakescan.table(f"{warehouse}/ice/db/spelled").inspect("manifests"), theirs) == ""
