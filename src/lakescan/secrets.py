@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-_LEAST = 5  # letters; shorter texts are words of messages, too
+_LEAST = 5  # letters; shorter texts are in every message
+_BEFORE, _AFTER = "((?:[:=]|Bearer ))", r"(?=[@&'\",;\s\\]|$)"  # of a value
+_WORD = 12  # letters: so many in lower case are no word
 _MOST = 20_000  # secrets; the oldest are forgotten first
 _KNOWN: dict[str, None] = {}
 _PASSWORD = re.compile(r"(?:^|//)[^/@:\s]*:([^/\s]+)@")  # in an address
@@ -63,9 +65,16 @@ def keep_of_address(value: Any) -> None:
 
 
 def hidden(text: str) -> str:
-    """The text with `***` for each secret in it."""
+    """The text with `***` for each secret in it.
+
+    One that looks like a word of a message (`another`) is hidden where it is a value: in `:another@`, `=another`, and
+    `Bearer another`.
+    """
     for each in sorted((each for each in list(_KNOWN) if each in text), key=len, reverse=True):
-        text = text.replace(each, "***")
+        if each.isalpha() and each.islower() and len(each) < _WORD:
+            text = re.sub(f"{_BEFORE}{each}{_AFTER}", r"\1***", text)
+        else:
+            text = text.replace(each, "***")
     return text
 
 

@@ -1,0 +1,67 @@
+"""Secrets that a process was given are shown in no text, whatever other libraries say."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+
+import pytest
+
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.secrets import Secret, hidden, hide_in, keep, keep_of_address, secret
+
+TOKEN = "t0ken-of-the-test"
+
+
+def test_a_secret_is_shown_by_no_error_and_no_repr() -> None:
+    given = secret(f" {TOKEN}\n")
+    assert given == TOKEN
+    assert TOKEN not in repr(given)
+    for error in (InvalidOption(f"not {TOKEN}"), UnsupportedFeature("x", f"because of {TOKEN}")):
+        assert TOKEN not in str(error) + repr(error)
+        assert "***" in str(error)
+
+
+def test_a_secret_stays_one_in_other_processes() -> None:
+    again = pickle.loads(pickle.dumps(secret(TOKEN)))
+    assert type(again) is Secret
+    assert again == TOKEN
+
+
+def test_causes_of_other_libraries_show_no_secret() -> None:
+    keep([TOKEN])
+    failure = OSError(5, f"failed with {TOKEN}")
+    failure.__cause__ = ValueError(f"Invalid header value b'Bearer {TOKEN}'")
+    hide_in(failure)
+    assert TOKEN not in "".join(traceback.format_exception(failure))
+
+
+def test_log_lines_show_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    keep([TOKEN])
+    with caplog.at_level(logging.DEBUG, "lakescan"):
+        for name in ("lakescan", "lakescan.sql", "lakescan.metrics"):
+            logging.getLogger(name).info("sent %s", TOKEN)
+    assert [each.getMessage() for each in caplog.records] == ["sent ***"] * 3
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://bob:pa55word@host/x",
+        "bob:pa55word@host",
+        "postgresql://bob:x@pa55word@host/db",
+        "https://a.blob.example?sv=1&sig=pa55word",
+        "http://:pa55word@proxy:80",
+    ],
+)
+def test_passwords_and_signatures_in_addresses_are_secrets(address: str) -> None:
+    keep_of_address(address)
+    assert hidden("cannot resolve pa55word@host") == "cannot resolve ***@host"
+
+
+def test_a_secret_that_is_a_word_is_hidden_where_it_is_a_value() -> None:
+    keep(["another"])
+    assert hidden("another server, Bearer another, u:another@h, token=another") == (
+        "another server, Bearer ***, u:***@h, token=***"
+    )
