@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pyspark.sql import datasource as ds
 
@@ -13,6 +14,7 @@ from lakescan.expressions.bind import binds
 from lakescan.expressions.like import escaped
 from lakescan.expressions.predicate import (
     Comparison,
+    ExactText,
     In,
     IsNull,
     Like,
@@ -61,7 +63,7 @@ def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
         case ds.IsNotNull():
             return IsNull(column, negate=True)
         case ds.EqualNullSafe():
-            return IsNull(column) if each.value is None else Comparison(column, op="=", value=each.value)
+            return IsNull(column) if each.value is None else Comparison(column, op="=", value=_exact(each.value))
         case ds.In():
             known = tuple(v for v in each.value if v is not None)
             return In(column, values=known, has_null=len(known) < len(each.value))
@@ -72,4 +74,9 @@ def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
         case ds.StringContains():
             return Like(column, pattern="%" + escaped(each.value) + "%")
     op = _COMPARISONS.get(type(each))
-    return None if op is None or each.value is None else Comparison(column, op=op, value=each.value)
+    return None if op is None or each.value is None else Comparison(column, op=op, value=_exact(each.value))
+
+
+def _exact(value: Any) -> Any:
+    """A literal; Spark has padded the texts that it compares with CHAR(n) without regard to the padding."""
+    return ExactText(value) if isinstance(value, str) else value
