@@ -260,6 +260,9 @@ class Values(Translator):
             args = []
         call = Call(distinct, tuple(filters), window)
         values = [self(each) for each in args]
+        if filters and not distinct and not window:  # as in Spark, which fails for excluded rows in these two
+            kept = " AND ".join(f"({each})" for each in filters)
+            values = [replace(v, sql=f"CASE WHEN {kept} THEN {v.sql} END") if v.raises else v for v in values]
         if order is not None:
             return self._within_group(node, name, call, values, order.expressions)
         if name not in AGGREGATES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,20 +23,27 @@ class _Number(str):
     __slots__ = ()
 
 
-class _Repeated(Exception):
-    """A text that is no JSON."""
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=_Number, parse_float=_Number, parse_constant=_Number, strict=False
+)
+_QUOTED = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'""", re.DOTALL)
+_QUOTE = re.compile(r"""\\'|\\.|\"""", re.DOTALL)
 
 
 def parsed(text: str) -> Any:
-    """Return a JSON text as lists, pairs in a tuple for objects, texts, numbers as written, and constants."""
-    return json.loads(
-        text,
-        object_pairs_hook=tuple,
-        parse_int=_Number,
-        parse_float=_Number,
-        parse_constant=_Number,
-        strict=False,
-    )
+    """Return a JSON text as lists, pairs in a tuple for objects, texts, numbers as written, and constants.
+
+    As in Spark, texts may have single quotes, and what follows the first value is not read.
+    """
+    if "'" in text:
+        text = _QUOTED.sub(_in_double_quotes, text)
+    return _DECODER.raw_decode(text.lstrip(" \t\r\n"))[0]
+
+
+def _in_double_quotes(found: re.Match[str]) -> str:
+    escaped = {"\\'": "'", '"': '\\"'}
+    content = found[2] if found[1] is None else found[1]
+    return f'"{_QUOTE.sub(lambda each: escaped.get(each[0], each[0]), content)}"'
 
 
 def _written(text: str) -> str:
@@ -44,9 +52,12 @@ def _written(text: str) -> str:
 
 
 def written(value: Any) -> str:
-    """Return a parsed value as JSON without blanks."""
+    """Return a parsed value as JSON without blanks, with fractions and exponents as doubles."""
     if isinstance(value, _Number):
-        return str(value)
+        if value.lstrip("-").isdecimal():
+            return str(value)
+        number = float(value)
+        return double_text(number) if math.isfinite(number) else f'"{double_text(number)}"'
     if isinstance(value, str):
         return _written(value)
     if isinstance(value, tuple):
@@ -91,13 +102,11 @@ def get_json_object(text: str, path: str) -> str | None:
     value = found[0]
     if value is None:
         return None if not many else "null"
-    return (
-        str(value)
-        if isinstance(value, str) and not many
-        else written(value)
-        if not isinstance(value, str) or many
-        else str(value)
-    )
+    return written(value) if many else _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) and not isinstance(value, _Number) else written(value)
 
 
 def _found(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
@@ -153,7 +162,7 @@ def json_tuple(text: str | None, *names: str | None) -> list[str | None]:
     found: list[str | None] = []
     for name in names:
         item = members.get(name)
-        found.append(None if item is None else str(item) if isinstance(item, str) else written(item))
+        found.append(None if item is None else _as_text(item))
     return found
 
 
@@ -266,11 +275,9 @@ def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
             return None
         try:
             value = parsed(text)
-            if isinstance(result, t.Struct) and isinstance(value, list):
-                value = value[0] if len(value) == 1 else None if value else ()
             if isinstance(result, t.ListOf) and isinstance(value, tuple) and isinstance(result.element.type, t.Struct):
                 value = [value]
-            if value is None:
+            if value is None and not isinstance(result, t.Struct):
                 return None
             return reader(value)
         except (ValueError, RecursionError, _Malformed) as error:
@@ -333,7 +340,7 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
         found: Any = None
         match kind:
             case t.STRING:
-                return str(value) if is_text or is_number else written(value)
+                return str(value) if is_text else written(value)
             case t.BOOLEAN:
                 found = value if isinstance(value, bool) else None
             case t.BYTE | t.SHORT | t.INT | t.LONG if is_number:

@@ -21,13 +21,11 @@ upper, lower = str.upper, str.lower
 
 def initcap(text: str) -> str:
     """Return the text in lower case, with a capital at the beginning of each word; spaces divide words."""
-    words = text.lower().split(" ")
-    return " ".join(_title(word[0]) + word[1:] if word else "" for word in words)
+    return " ".join(map(_capitalized, text.split(" ")))
 
 
-def _title(letter: str) -> str:
-    titled = letter.title()
-    return titled if len(titled) == 1 else titled[0] + titled[1:].lower()
+def _capitalized(word: str) -> str:
+    return word[:1].title() + word.lower()[len(word[:1].lower()) :]
 
 
 def ascii_(text: str) -> int:
