@@ -219,3 +219,19 @@ def test_numbers_are_written_to_deltas_log_in_javas_spelling(tmp_path: Path) -> 
         {"d": "1.0E10", "f": "0.1"},
         {"d": "1.0E-30", "f": "1.6777216E7"},
     ]
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_partition_column_whose_name_begins_with_a_dot(tmp_path: Path, format: str) -> None:
+    """Arrow would take such a name for a path to a nested field."""
+    lake = lakescan.catalog("dotted", warehouse=str(tmp_path / "lake"))
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id BIGINT, `.x` STRING", partition_by=[".x"], format=format)
+    table.append(pa.table({"id": [1, 2], ".x": ["a", "b"]}))
+    assert lakescan.sql("SHOW PARTITIONS dotted.db.t PARTITION (`.x` = 'a')").to_arrow()["file_count"].to_pylist() == [
+        1
+    ]
+    lakescan.table("dotted.db.t").update({"id": "id + 2"}, "`.x` = 'a'")
+    lakescan.table("dotted.db.t").overwrite(pa.table({"id": [7], ".x": ["b"]}), where="`.x` = 'b'")
+    found = lakescan.table("dotted.db.t").scan().where("`.x` <> 'c'").to_arrow()
+    assert sorted(zip(found[".x"].to_pylist(), found["id"].to_pylist(), strict=True)) == [("a", 3), ("b", 7)]

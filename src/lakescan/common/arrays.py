@@ -26,6 +26,14 @@ def empty_structs(rows: int) -> pa.StructArray:
     return pa.Array.from_buffers(pa.struct([]), rows, [None])
 
 
+def member_named(values: pa.StructArray, name: str) -> pa.Array:
+    """A member of structs by its name, null where the struct is; Arrow takes names that begin with a dot for paths."""
+    index = values.type.get_field_index(name)
+    if index < 0:
+        raise KeyError(name)
+    return pc.struct_field(values, [index])
+
+
 def codes(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A number for each distinct value, from 0 in order of appearance; -1 for null."""
     indices = as_array(values).dictionary_encode().indices

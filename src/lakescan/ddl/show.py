@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.catalogs.registry import known
+from lakescan.common.arrays import member_named
 from lakescan.common.references import dotted_path
 from lakescan.ddl.context import Context
 from lakescan.ddl.describe import create_statement, described, described_column
@@ -91,7 +92,7 @@ def _is_partition(
     fields = [name] if name in names else [each for each in columns.get(name, ()) if each in names]
     if not fields:
         raise NoSuchColumn(f"the table is not partitioned by {name!r}.{nearest(name, [*names, *columns])}")
-    found = [pc.struct_field(partitions, each) for each in fields]
+    found = [member_named(partitions, each) for each in fields]
     if value is None:
         return reduce(pc.and_, (pc.is_null(values) for values in found))
     return reduce(pc.or_, (pc.fill_null(pc.equal(values.cast(pa.string()), value), False) for values in found))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.common.arrays import member_named
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 _NULL = b"\x00"
@@ -51,10 +52,10 @@ def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
     """Encode each row of a group with `value` and `typed_value`; None where the value is missing."""
     members = [f.name for f in group.type]
     rows = len(group)
-    rest = _member(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
+    rest = member_named(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
     if "typed_value" not in members:
         return rest
-    typed = _member(group, "typed_value")
+    typed = member_named(group, "typed_value")
     if pa.types.is_struct(typed.type):
         return _objects(typed, rest, names)
     if pa.types.is_list(typed.type) or pa.types.is_large_list(typed.type):
@@ -64,13 +65,8 @@ def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
     return [r if e is None else e for e, r in zip(encoded, rest, strict=True)]
 
 
-def _member(group: pa.StructArray, name: str) -> pa.Array:
-    """A member of a struct, null where the struct is."""
-    return pa.compute.struct_field(group, name)
-
-
 def _objects(typed: pa.StructArray, rest: list[bytes | None], names: list[_Names]) -> list[bytes | None]:
-    fields = {f.name: _values(_member(typed, f.name), names) for f in typed.type}
+    fields = {f.name: _values(member_named(typed, f.name), names) for f in typed.type}
     present = typed.is_valid().to_pylist()
     encoded: list[bytes | None] = []
     for row, ok in enumerate(present):

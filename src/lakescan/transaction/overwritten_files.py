@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import member_named
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
@@ -104,7 +105,7 @@ def _keys(table: FileTable, names: Sequence[str]) -> list[Key]:
     if not names or not len(table):  # an empty file table has no partition fields
         return [()] * len(table)
     partition = table.files["partition"].combine_chunks()
-    return list(zip(*(physical(pc.struct_field(partition, name)).to_pylist() for name in names), strict=True))
+    return list(zip(*(physical(member_named(partition, name)).to_pylist() for name in names), strict=True))
 
 
 def _in_partitions(table: FileTable, writes: TableWrites, wanted: set[Key]) -> pa.Array:

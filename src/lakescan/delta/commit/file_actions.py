@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import member_named
 from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS, as_map
 from lakescan.delta.commit.json_members import Names, names_in
 from lakescan.delta.log.action_checks import (
@@ -158,7 +159,7 @@ class FileActions:
     def _check_members(self, rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
         """Refuse members of a checkpoint's rows that are not known, unless they are null everywhere."""
         for field in rows.type:
-            if field.name not in known and pc.struct_field(rows, field.name).null_count < len(rows):
+            if field.name not in known and member_named(rows, field.name).null_count < len(rows):
                 raise self._lost(f"the member {name}.{field.name}", location)
 
     def _lost(self, what: str, location: str) -> UnsupportedFeature:

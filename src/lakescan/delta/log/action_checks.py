@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import member_named
 from lakescan.delta.log.text import ADVICE, parse_json, shown
 from lakescan.errors import CorruptMetadata
 
@@ -70,7 +71,7 @@ def names_in_lines(actions: pa.StructArray, columns: Sequence[str], raw: Callabl
         return pa.repeat(pa.scalar(True), len(actions))
     values = pc.struct_field(actions, "partitionValues")
     complete = values.is_valid().to_numpy(zero_copy_only=False).copy()
-    rows = _with_null([pc.struct_field(values, name) for name in columns], complete)
+    rows = _with_null([member_named(values, name) for name in columns], complete)
     if rows.size:
         complete[rows] = _all_named(raw(rows), columns)
     return pa.array(complete)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import empty_structs
+from lakescan.common.arrays import empty_structs, member_named
 from lakescan.delta.log.action_checks import (
     Where,
     check_descriptors,
@@ -177,7 +177,7 @@ class ActionReader:
             elif pa.types.is_map(values.type):
                 members.append(pc.map_lookup(values, pa.scalar(name), "first").cast(pa.string()))
             else:
-                members.append(pc.struct_field(values, name).cast(pa.string()))
+                members.append(member_named(values, name).cast(pa.string()))
         if not members:
             return empty_structs(len(actions))
         return pa.StructArray.from_arrays(members, names=list(self.partition_columns))

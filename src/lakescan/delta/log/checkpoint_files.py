@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakescan.common.arrays import member_named
 from lakescan.delta.log.text import ADVICE, Action
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding import decoding
@@ -155,4 +156,4 @@ def _check_texts(rows: pa.StructArray) -> None:
     """Refuse texts that are not UTF-8; statistics may hold anything."""
     for field in rows.type:
         if field.name not in ("stats", "stats_parsed"):
-            pc.struct_field(rows, field.name).validate(full=True)
+            member_named(rows, field.name).validate(full=True)
