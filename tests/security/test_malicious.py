@@ -713,6 +713,26 @@ BEYOND: dict[str, Callable[[lakescan.Catalog, World], Any]] = {
 }
 
 
+def test_relative_limits_mean_the_same_folder_wherever_the_process_works(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world.lake.parent)
+    uri = f"sqlite:///{world.lake.parent}/limited.db"
+    limited = lakescan.catalog(
+        "limited", type="sql", uri=uri, warehouse=str(world.lake), **{"allowed-locations": "lake"}
+    )
+    limited.create_namespace("db")
+    limited.create_table("db.t", "id BIGINT").append(ROWS)
+    lakescan.save(ROWS, "lake/delta", format="delta")
+    by_folder = lakescan.table("lake/delta", allowed_locations=["lake"])
+    (world.lake / "lake").symlink_to(world.outside)
+    monkeypatch.chdir(world.lake)
+    for table in (lakescan.table("limited.db.t"), by_folder, pickle.loads(pickle.dumps(by_folder))):
+        assert rows_of(table.scan().to_arrow()) == OWN
+    with pytest.raises(LocationRefused):
+        limited.create_table("db.c", "id BIGINT", location=str(world.outside / "c"))
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("how", BEYOND)
 def test_limits_hold_for_what_is_done_by_a_catalog(

@@ -88,7 +88,7 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
         _REPORTERS[name] = as_reporter(reporter)
         properties = {key: value for key, value in properties.items() if key != IMPLEMENTATION}
     parsed = {key: _parsed(name, key, value) for key, value in properties.items() if value is not None}
-    completed, before = _completed(name, parsed), _GIVEN.get(name)
+    completed, before = _completed(name, _anchored(parsed)), _GIVEN.get(name)
     if before is not None and before.properties == completed:
         return
     _GIVEN[name] = CatalogConfiguration(completed, time.time_ns())
@@ -135,7 +135,7 @@ def _configured(name: str) -> dict[str, Any]:
         for each in known:
             found |= {} if each is None else dict(each.get_catalog_config(name) or {})
         found = {key: kept_secret(key, value) for key, value in found.items()}
-        _CONFIGURED[name] = found
+        _CONFIGURED[name] = _anchored(found)
     return _CONFIGURED[name]
 
 
@@ -181,7 +181,18 @@ def allowed_locations(name: str) -> tuple[str, ...] | None:
     those of its catalog.
     """
     found = user_property(_LENT_OF.get(name, name), ALLOWED)
-    return None if found is None else tuple(each.strip() for each in found.split(",") if each.strip())
+    return None if found is None else tuple(_prefixes(found))
+
+
+def _anchored(properties: dict[str, Any]) -> dict[str, Any]:
+    """Properties whose limits mean the same folders in each process and working folder."""
+    if (limits := properties.get(ALLOWED)) is None:
+        return properties
+    return {**properties, ALLOWED: ",".join(map(absolute, _prefixes(str(limits))))}
+
+
+def _prefixes(limits: str) -> list[str]:
+    return [each.strip() for each in limits.split(",") if each.strip()]
 
 
 def allowed_in(name: str, home: str | None = None) -> AllowedLocations:

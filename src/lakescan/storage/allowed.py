@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from lakescan.errors import LocationRefused
 from lakescan.storage.faults import shown
-from lakescan.storage.locations import ALIASES, is_in, normal, split_location
+from lakescan.storage.locations import ALIASES, absolute, is_in, normal, split_location
 
 # Stores whose locations begin with the name of a bucket: no part of a location is the address of a host.
 _BUCKETS = ("s3://", "s3a://", "s3n://", "gs://", "gcs://")
@@ -37,7 +37,8 @@ class AllowedLocations:
         """These for a table opened at `home`, a place that the reader has named, or else its catalog."""
         if prefixes is None:
             return AllowedLocations(home, None)
-        return AllowedLocations(home, (*prefixes, *([_folder_of(home)] if is_named else [])))
+        own = [_folder_of(home)] if is_named else []
+        return AllowedLocations(home, tuple(map(absolute, (*prefixes, *own))))
 
     def check(self, location: str) -> None:
         """Raise `LocationRefused` for a location that the table must not lead to."""
