@@ -17,6 +17,9 @@ DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
 class LakescanError(Exception):
     """Base class of all errors that lakescan raises deliberately. Its text shows no secrets."""
 
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(hidden(each) if isinstance(each, str) else each for each in arguments))
+
     def __str__(self) -> str:
         return hidden(super().__str__())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -84,12 +85,34 @@ def hide_in(error: BaseException) -> None:
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
         seen.add(id(at))
-        shown = str(at)
-        if (without := hidden(shown)) != shown:
-            at.args = (without,)
-            if isinstance(at, OSError) and at.strerror is not None:
-                at.strerror = hidden(at.strerror)
+        _hide_in_one(at)
         at = at.__cause__ or at.__context__
+
+
+_OF_ERRORS = ("strerror", "filename", "filename2", "object")  # attributes of errors in C: `OSError`, `UnicodeError`
+
+
+def _hide_in_one(error: BaseException) -> None:
+    """Hide secrets in the arguments and attributes of an error, and so in its text and `repr`."""
+    error.args = tuple(map(_without_secrets, error.args))
+    for name in (*getattr(error, "__dict__", ()), *_OF_ERRORS):
+        value = getattr(error, name, None)
+        if (without := _without_secrets(value)) is not value:
+            with suppress(AttributeError, TypeError):
+                setattr(error, name, without)
+    shown = str(error)
+    if (without := hidden(shown)) != shown:
+        error.args = (without,)
+
+
+def _without_secrets(value: Any) -> Any:
+    """The value; texts and bytes without secrets, and so are texts of other objects, in place of those."""
+    if isinstance(value, bytes):
+        text = value.decode("utf-8", "surrogateescape")
+        return value if (without := hidden(text)) == text else without.encode("utf-8", "surrogateescape")
+    if isinstance(value, str):
+        return value if (without := hidden(value)) == value else without
+    return value if isinstance(value, int | float | None) or hidden(shown := repr(value)) == shown else hidden(shown)
 
 
 class _Hiding(logging.Filter):
@@ -107,5 +130,6 @@ def _received(text: str) -> Secret:
     return secret(text)
 
 
-for _name in ("lakescan", "lakescan.metrics", "lakescan.sql"):  # a logger's filter does not see those below it
+_CLIENTS = ("botocore.auth", "botocore.endpoint", "urllib3.connectionpool")  # which log headers and addresses
+for _name in ("lakescan", "lakescan.metrics", "lakescan.sql", *_CLIENTS):  # a logger's filter sees none below it
     logging.getLogger(_name).addFilter(_Hiding())

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any
 
 from lakescan.common.option_values import Value, any_text, mapping, whole
+from lakescan.errors import InvalidOption
 from lakescan.secrets import keep, keep_of_address, secret
 from lakescan.storage.credentials import is_signed_remotely
 from lakescan.storage.setting import Role, Setting
@@ -115,14 +116,44 @@ def property_named(name: str) -> CatalogProperty | None:
 def kept_secret(name: str, value: Any) -> Any:
     """The value of a property; a secret is hidden in all texts from now on, and so are passwords in addresses."""
     known = property_named(name)
-    if isinstance(value, Mapping):
-        keep(_texts_in(value))
+    nested = _nested(value) if known is not None and known.kind is mapping else value
+    if isinstance(nested, Mapping):
+        keep(_texts_in(nested))
         return value
     keep_of_address(value)
     is_secret = known is not None and known.is_secret
     if is_secret or any(each.is_secret for each in settings_named(name)):
         return secret(value)
     return value
+
+
+def _nested(value: Any) -> Any:
+    """Properties that are JSON, as those of the environment are; the value for others."""
+    try:
+        return mapping(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def check_headers(catalog: str, properties: Mapping[str, Any]) -> None:
+    """Raise `InvalidOption` for a property whose value no header of a request can have."""
+    for name, value in properties.items():
+        if name != "token" and not name.startswith("header."):
+            continue
+        text = str(value)
+        if any(letter in text for letter in "\r\n\0") or not _is_latin(text):
+            raise InvalidOption(
+                f"{name!r} of catalog {catalog!r} is no value of a header: it has line breaks within, or letters that "
+                "are not in Latin-1. Look for a part of another text in it"
+            )
+
+
+def _is_latin(text: str) -> bool:
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _SECRET_WORDS = ("secret", "password", "token", "credential", "key")

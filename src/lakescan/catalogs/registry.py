@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -21,7 +22,7 @@ from lakescan.catalogs.answers import unread_config, unreadable, unreadable_conf
 from lakescan.catalogs.databases import with_connections
 from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
 from lakescan.catalogs.hive_client import end_in_time, is_hive
-from lakescan.catalogs.properties import kept_secret, property_named, with_own_properties
+from lakescan.catalogs.properties import check_headers, kept_secret, property_named, with_own_properties
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
@@ -99,10 +100,9 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
 def _parsed(catalog: str, name: str, value: Any) -> Any:
     if (known := property_named(name)) is None:
         return kept_secret(name, str(value))
-    try:
+    with suppress(TypeError, ValueError):  # which quote the value, so that they are no causes
         return kept_secret(name, known.kind(value))
-    except (TypeError, ValueError) as error:
-        raise InvalidOption(f"property {name!r} of catalog {catalog!r} takes {known.kind.expects}") from error
+    raise InvalidOption(f"property {name!r} of catalog {catalog!r} takes {known.kind.expects}")
 
 
 def configuration(name: str) -> dict[str, Any]:
@@ -315,6 +315,7 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
             f"with lakescan.catalog({name!r}, warehouse='./lake') for an embedded catalog, or with its properties "
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
+    check_headers(name, properties)
     if (unity := _of_unity(name, properties)) is not None:
         return unity
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,7 @@ from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
 from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
+from lakescan.secrets import hidden
 
 app: Section = Section(
     "Looking at tables",
@@ -205,7 +207,7 @@ def run() -> None:
     except Exception as error:
         code = exit_code(error)
         if code is None:
-            traceback.print_exc()
+            print(hidden(traceback.format_exc()), end="", file=sys.stderr)
             raise SystemExit(70) from None
         print_error(error)
         raise SystemExit(code) from None
