@@ -15,7 +15,15 @@ from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
-from lakescan.catalogs.lookup import FoundTable, check_free, check_not_other, find, translated
+from lakescan.catalogs.lookup import (
+    FoundTable,
+    check_free,
+    check_not_other,
+    check_one_format,
+    find,
+    stores_namespace,
+    translated,
+)
 from lakescan.catalogs.metrics import CatalogReporter
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import allowed_in, connection, give
@@ -112,10 +120,18 @@ class Catalog(CatalogViews):
             >>> lake.list_tables("shop")
             ['shop.sales']
         """
+        from pyiceberg.exceptions import NoSuchNamespaceError
+
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
-            names = {name[-1] for name in self._catalog.list_tables(parts)}
-            names.update(DeltaNames(self._catalog).names(parts))
+            of_delta = DeltaNames(self._catalog).names(parts)
+            try:
+                names = {name[-1] for name in self._catalog.list_tables(parts)}
+            except NoSuchNamespaceError:  # another client dropped it, to which it was empty
+                if not of_delta:
+                    raise
+                names = set()
+            names.update(of_delta)
             if not names and is_hive(self._catalog):  # it says of a database that is not there that it has no tables
                 self._catalog.load_namespace_properties(parts)
         return sorted(dotted_name((*parts, name)) for name in names)
@@ -542,7 +558,10 @@ class Catalog(CatalogViews):
             True
         """
         parts = self._parts(name)
-        with translated(Identifier(self.name, parts, "")):
+        where = Identifier(self.name, parts, "")
+        if not stores_namespace(where):
+            return False
+        with translated(where):
             return bool(self._catalog.namespace_exists(parts))
 
     def _found(self, identifier: Identifier, wanted: Format) -> FoundTable:
@@ -638,6 +657,8 @@ class Catalog(CatalogViews):
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
         with translated(identifier):
             location = names.location(identifier.within)
+            if location is not None:
+                check_one_format(self._catalog, identifier, location)
         if location is not None:
             if purge:
                 raise UnsupportedFeature(
@@ -688,6 +709,7 @@ class Catalog(CatalogViews):
         with translated(old):
             location = names.location(old.within)
             if location is not None:
+                check_one_format(self._catalog, old, location)
                 names.rename(old.within, renamed.within)
                 return self._opened(new, "renamed")
             before = find(old).location

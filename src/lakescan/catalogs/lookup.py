@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.catalogs.answers import unknown_type, unreadable, without_answers
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.identifiers import Identifier, check_name, parts_of
+from lakescan.catalogs.identifiers import Identifier, check_name, dotted_name, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
 from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_locations, connection, is_known, key_manager_name, refusal
@@ -139,6 +139,8 @@ def find(identifier: Identifier) -> FoundTable:
             return FoundTable("iceberg", location, properties, manager, allowed_locations=allowed)
         if not table.metadata_location:
             raise _no_metadata(identifier)
+        if _has_sql_names(catalog) and (location := DeltaNames(catalog).location(identifier.within)) is not None:
+            raise _in_two_formats(identifier, location, table.metadata_location)
     return FoundTable(
         "iceberg",
         table.metadata_location,
@@ -147,6 +149,26 @@ def find(identifier: Identifier) -> FoundTable:
         ServerPlanning.of(catalog, table),
         credentials_for(getattr(catalog, "collects_for", catalog), table),
         allowed_locations=allowed,
+    )
+
+
+def check_one_format(catalog: Any, identifier: Identifier, location: str) -> None:
+    """Raise `CorruptMetadata` if the name of a Delta table at a location is that of an Iceberg table, too."""
+    if _has_sql_names(catalog) and (file := stored_location(catalog, identifier)) is not None:
+        raise _in_two_formats(identifier, location, file)
+
+
+def _has_sql_names(catalog: Any) -> bool:
+    """Whether the catalog's database has names of Delta tables that other clients do not see."""
+    return hasattr(catalog, "engine")
+
+
+def _in_two_formats(identifier: Identifier, delta: str, iceberg: str) -> CorruptMetadata:
+    return CorruptMetadata(
+        f"{identifier} is the name of two tables: of a Delta table at {delta}, and of an Iceberg table, made by a "
+        f"client that does not see names of Delta tables, at {iceberg}. Open each by its path, with format='delta' or "
+        "'iceberg'. Then rename or drop the Iceberg table with that client, such as pyiceberg: the name is the Delta "
+        "table's again"
     )
 
 
@@ -252,18 +274,33 @@ def _names_in_namespace(identifier: Identifier) -> list[str] | None:
 
 
 def _check_namespace(identifier: Identifier) -> None:
-    """Raise `UnsupportedFeature` for a dot within a part of a namespace, if its catalog joins the parts by dots."""
+    """Raise `UnsupportedFeature` for a part of a namespace that its catalog stores as another name."""
     dotted = [part for part in identifier.namespace if "." in part]
-    if not dotted or not is_known(identifier.catalog):
+    padded = [part for part in identifier.namespace if part != part.strip()]
+    if not (dotted or padded) or not is_known(identifier.catalog) or not _joins_names(identifier.catalog):
         return
-    kinds = {each.__name__ for each in type(connection(identifier.catalog)).__mro__}
-    if kinds.isdisjoint(_JOINED):
-        return
+    if padded:
+        raise UnsupportedFeature(
+            f"the white space around {quoted(padded[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
+            "SQL and DynamoDB catalogs store namespaces without it. Use the name without white space.",
+        )
     raise UnsupportedFeature(
         f"the dot in {quoted(dotted[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
         f"SQL and DynamoDB catalogs store namespaces as texts, in which it is {'.'.join(identifier.namespace)}, that "
         "of several levels. Use a name without a dot.",
     )
+
+
+def stores_namespace(identifier: Identifier) -> bool:
+    """Whether the catalog can have this namespace: SQL and DynamoDB catalogs cut white space around its parts."""
+    is_padded = any(part != part.strip() for part in identifier.namespace)
+    return not (is_padded and _joins_names(identifier.catalog))
+
+
+def _joins_names(catalog: str) -> bool:
+    """Whether a catalog stores the parts of a namespace as one text."""
+    kinds = {each.__name__ for each in type(connection(catalog)).__mro__}
+    return not kinds.isdisjoint(_JOINED)
 
 
 @contextmanager
@@ -341,6 +378,11 @@ def _translated(identifier: Identifier) -> Iterator[None]:
             f"{_catalog_of(identifier)} refers to a file of {identifier} that does not exist: {told(error)}"
         ) from error
     except Exception as error:
+        if "hierarchical namespaces are not supported" in str(error):
+            raise UnsupportedFeature(
+                f"several levels of namespaces ({dotted_name(identifier.namespace)}) in catalog {identifier.catalog!r}",
+                "Its namespaces are databases, which have one level.",
+            ) from error
         if (unknown := unknown_type(error)) is not None:
             raise UnsupportedFeature(
                 f"the type {unknown}, which a column of {identifier} has",

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from weakref import WeakSet
 
 from lakescan.errors import TableExists
 
 _TABLE = "lakescan_delta_tables"
+_WITH_TABLE: WeakSet[Any] = WeakSet()  # engines of databases that have it
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,11 @@ class SqlDeltaNames:
         """Run a statement and return its rows; none if no table was ever registered."""
         from sqlalchemy import inspect
 
-        if not inspect(self.catalog.engine).has_table(_TABLE):
-            return []
+        engine = self.catalog.engine
+        if engine not in _WITH_TABLE:  # asked until it is there, so that an open asks once
+            if not inspect(engine).has_table(_TABLE):
+                return []
+            _WITH_TABLE.add(engine)
         with self.catalog.engine.begin() as connection:
             result = connection.execute(statement(_names_table()))
             return list(result) if result.returns_rows else []

@@ -57,7 +57,10 @@ class UnityClient:
     def of(name: str, properties: Mapping[str, str]) -> UnityClient:
         """The server of a catalog's properties; raises `InvalidOption`."""
         uri = properties.get("uri", "")
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(uri)
+        except ValueError:  # of brackets that hold no IPv6 address
+            parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query:
             raise InvalidOption(
                 f"catalog {name!r} of type unity needs a uri, such as https://unity.example.com, without a password"
