@@ -19,9 +19,10 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs.properties import of_server, property_named, with_server
+from lakescan.catalogs.properties import of_server, property_named
 from lakescan.catalogs.registry import connection, given
 from lakescan.errors import LocationRefused, StorageError, UnsupportedFeature
+from lakescan.storage.issued import with_server
 from lakescan.storage.settings import settings_named
 from tests.support.rest_server import RestServer, rest_server
 
@@ -417,3 +418,15 @@ def test_every_property_that_pyiceberg_reads_is_described() -> None:
     assert len(names) > 120
     unknown = {each for each in names - OF_ENTRIES if property_named(each) is None and not settings_named(each)}
     assert unknown == set()
+
+
+def test_a_credential_that_a_server_issues_carries_no_host_to_the_user_s_keys(server: tuple[RestServer, str]) -> None:
+    state, uri = server
+    with stranger("127.0.0.1") as (address, seen):
+        issued = {"s3.endpoint": address, "s3.proxy-uri": address, "client.role-arn": "evil"}
+        state.of_table = {"storage-credentials": [{"prefix": "s3://bucket", "config": issued}]}
+        lakescan.catalog("lake", type="rest", uri=uri, **STORES["s3"][1])
+        storage = lakescan.table("lake.n.t").scan().spec.storage
+        with pytest.raises(StorageError):
+            storage.read("s3://bucket/a", 0, 1)
+        assert seen == []

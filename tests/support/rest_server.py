@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from lakescan.catalogs.properties import of_storage
 from lakescan.iceberg.metadata.write import metadata_text, metadata_writes, with_all_metadata
+from lakescan.storage.issued import of_storage
 from tests.support.rest_plans import as_answer, paged, scan_tasks
 
 TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"

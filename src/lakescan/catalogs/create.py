@@ -14,7 +14,6 @@ from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.lookup import check_free, translated
 from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in, key_manager_name, key_manager_of
 from lakescan.catalogs.rest_session import is_rest
 from lakescan.catalogs.unity.catalog import UnityCatalog
@@ -52,6 +51,7 @@ from lakescan.iceberg.write.create import iceberg_arguments
 from lakescan.iceberg.write.new_table import MakesTables, made_or_gone, make, stage
 from lakescan.iceberg.write.redefine import redefined
 from lakescan.storage import Storage
+from lakescan.storage.issued import of_storage
 from lakescan.storage.put_if_absent import NotCreated
 from lakescan.write.table_writes import WrittenFile
 

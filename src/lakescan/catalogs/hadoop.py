@@ -31,7 +31,6 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.other_tables import named_by, tables_inside, tables_that_may_share
-from lakescan.catalogs.properties import of_storage
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
@@ -40,6 +39,7 @@ from lakescan.iceberg.metadata.write import MetadataNotWritten, parsed_metadata,
 from lakescan.iceberg.write.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary, storage_error
+from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import below
 from lakescan.storage.put_if_absent import NotCreated
 

@@ -11,10 +11,10 @@ from typing import Any
 from lakescan.catalogs.hive_client import HiveClient
 from lakescan.catalogs.identifiers import dotted_name
 from lakescan.catalogs.metastore_entry import PROVIDER, Entry
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
 from lakescan.errors import NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
+from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import split_location
 from lakescan.storage.put_if_absent import NotCreated
 

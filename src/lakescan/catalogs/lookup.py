@@ -11,7 +11,6 @@ from lakescan.catalogs.answers import unknown_type, unreadable, without_answers
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, check_name, dotted_name, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_locations, connection, is_known, key_manager_name, refusal
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
@@ -37,6 +36,7 @@ from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Vended
 from lakescan.storage.faults import told
+from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import absolute
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text

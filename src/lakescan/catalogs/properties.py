@@ -1,31 +1,27 @@
 """The properties of catalogs: each once, with its kind, whether it is a secret, and who may set it.
 
-Properties come from three sources, which are merged here and nowhere else. The user sets them in Python, in
-pyiceberg's configuration file, or in the environment, and may set all. The catalog's server answers with properties of
-the catalog, of a table, and with credentials: it may set what `OF_SERVER` and the roles of storage settings permit.
-A table's metadata may set none, as in Iceberg's own readers: whoever may write to the table writes its metadata.
+Properties come from three sources, which are checked here; those of storage are merged in `lakescan.storage.issued`.
+The user sets them in Python, in pyiceberg's configuration file, or in the environment, and may set all. The catalog's
+server answers with properties of the catalog, of a table, and with credentials: it may set those that are marked
+`of_server`, and storage settings by their roles. A table's metadata may set none, as in Iceberg's own readers: whoever
+may write to the table writes its metadata.
 
 What is ignored for this reason is named once in a warning, without its value. Names that no library reads are dropped.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from lakescan.common.option_values import Value, any_text, mapping, whole
 from lakescan.errors import InvalidOption
 from lakescan.secrets import keep, keep_of_address, secret
-from lakescan.storage.credentials import is_signed_remotely
-from lakescan.storage.setting import Role, Setting
+from lakescan.storage.issued import PREFIXES, is_of_storage, warn_ignored
+from lakescan.storage.setting import Role
 from lakescan.storage.settings import is_of_hadoop, settings_named
-
-_LOG = logging.getLogger("lakescan")
-_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
 
 
 @dataclass(frozen=True)
@@ -90,20 +86,8 @@ PROPERTIES = (
 )  # fmt: skip
 _BY_NAME = {each.name: each for each in PROPERTIES}
 _FAMILIES = tuple(each for each in PROPERTIES if each.name.endswith("."))
+_OF_CODE = ("py-io-impl", "io-impl", "write.py-location-provider.impl")
 _REGION = re.compile(r"[A-Za-z0-9-]+")  # a region is a part of AWS's host names
-# What is needed for requests to a store to be sent without anything of the user's; one of the groups is enough.
-_COMPLETE = {
-    "s3": ({"access_key", "secret_key"},),
-    "gcs": ({"access_token"},),
-    "abfs": ({"account_key"}, {"sas_token"}, {"tenant_id", "client_id", "client_secret"}),
-}
-_ANONYMOUS = ("anonymous", "azure_skip_signature")
-_NO_CREDENTIALS = (
-    "a host counts only together with credentials of the same server, as yours would be sent to it. If it is the right "
-    "one, set it as a property of the catalog"
-)
-_TOLD: set[tuple[str, str]] = set()
-_LOCK = Lock()
 
 
 def property_named(name: str) -> CatalogProperty | None:
@@ -168,11 +152,6 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
             yield str(value)
 
 
-def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that configure storage access."""
-    return {name: value for name, value in properties.items() if _is_of_storage(name)}
-
-
 def of_server(said: Mapping[str, Any], server: str) -> dict[str, str]:
     """What a server may set, of the properties that it answered with; `server` names it in warnings.
 
@@ -188,41 +167,9 @@ def of_server(said: Mapping[str, Any], server: str) -> dict[str, str]:
     return kept
 
 
-def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
-    """The storage properties of both: the user's, and what the server sets (see `of_server`), which comes first.
-
-    The server's hosts count only together with its own complete credentials for that store, or if it signs requests
-    itself: nothing of the user's is sent to them. The user's credentials and identities for the store do not count
-    then. A part of a credential does not count.
-    """
-    user, said = of_storage(user), of_storage(said)
-    for store, complete in _COMPLETE.items():
-        known = {name: setting for name in said if (setting := _setting_of(name, store)) is not None}
-        given = {setting.key[1] for name, setting in known.items() if setting.role is Role.CREDENTIAL}
-        is_anonymous = any(
-            setting.key[1] in _ANONYMOUS and said[name].strip().lower() == "true" for name, setting in known.items()
-        )
-        is_signed = store == "s3" and is_signed_remotely({**user, **said})
-        if is_anonymous or is_signed or any(group <= given for group in complete):
-            user = {name: value for name, value in user.items() if not _gives_way(name, store)}
-        else:
-            hosts = [name for name, setting in known.items() if setting.role is Role.HOST]
-            parts = [name for name, setting in known.items() if setting.role is Role.CREDENTIAL]
-            warn_ignored(hosts, server, _NO_CREDENTIALS)
-            warn_ignored(parts, server, "a credential counts only as a whole")
-            said = {name: value for name, value in said.items() if name not in hosts and name not in parts}
-    set_by_server = {setting.key for name in said for setting in settings_named(name)}
-    kept = {
-        name: value
-        for name, value in user.items()
-        if not any(setting.key in set_by_server for setting in settings_named(name))
-    }
-    return {**kept, **said}
-
-
 def warn_of_metadata(properties: Mapping[str, str], table: str) -> None:
     """Warn, once for each table and name, of properties in a table's metadata that would configure its reader."""
-    named = [each for each in properties if _is_of_storage(each) or each in _OF_CODE]
+    named = [each for each in properties if is_of_storage(each) or each in _OF_CODE]
     warn_ignored(named, f"the metadata of {table}", "a table configures no reader")
 
 
@@ -244,43 +191,13 @@ def with_own_properties(catalog: Any) -> Any:
     return catalog
 
 
-def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
-    """Warn that properties which a source sets are ignored: once for each, without its value."""
-    for name in names:
-        with _LOCK:
-            is_told = (source, name) in _TOLD
-            _TOLD.add((source, name))
-        if not is_told:
-            _LOG.warning("%s sets %r, which is ignored: %s", source, name, why)
-
-
-_OF_CODE = ("py-io-impl", "io-impl", "write.py-location-provider.impl")
-
-
-def _is_of_storage(name: str) -> bool:
-    return name.startswith(_PREFIXES) or is_of_hadoop(name)
-
-
 def _may_be_of_server(name: str, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     if (known := property_named(name)) is not None:
         return known.of_server
-    if not name.startswith(_PREFIXES):
+    if not name.startswith(PREFIXES):
         return False
     roles = {setting.role for setting in settings_named(name)} - {Role.OF_USER}
     is_region = any(setting.key == ("s3", "region") for setting in settings_named(name))
     return bool(roles) and (not is_region or _REGION.fullmatch(value) is not None)
-
-
-def _setting_of(name: str, store: str) -> Setting | None:
-    return next((each for each in settings_named(name) if each.store == store), None)
-
-
-def _gives_way(name: str, store: str) -> bool:
-    """Whether a property of the user's says who the user is in a store, or what only that needs."""
-    found = _setting_of(name, store)
-    return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
-
-
-_IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")

@@ -14,15 +14,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from lakescan.catalogs.answers import unread_config
-from lakescan.catalogs.properties import (
-    of_server,
-    of_storage,
-    property_named,
-    warn_ignored,
-    warn_of_metadata,
-    with_server,
-)
+from lakescan.catalogs.properties import of_server, property_named, warn_of_metadata
 from lakescan.errors import StorageError
+from lakescan.storage.issued import of_storage, warn_ignored, with_server
 
 _PAGE = "pageToken"
 _SECONDS = 60  # that a server may take to answer

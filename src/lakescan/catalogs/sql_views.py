@@ -16,12 +16,12 @@ from typing import Any
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.errors import InvalidOption, NoSuchNamespace, TableExists
 from lakescan.iceberg.view.metadata import ViewMetadata, parse_view
 from lakescan.storage import Storage, join
+from lakescan.storage.issued import of_storage
 
 _VIEW = "VIEW"
 _NUMBER = re.compile(r"(\d+)-")

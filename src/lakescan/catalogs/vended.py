@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.catalogs.properties import of_storage
+from lakescan.catalogs.properties import of_server
 from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with
 from lakescan.catalogs.remote_signing import signer_of
 from lakescan.catalogs.rest_session import (
@@ -19,6 +19,7 @@ from lakescan.catalogs.rest_session import (
 )
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential, Credentials, is_signed_remotely
+from lakescan.storage.issued import of_storage, with_server
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ def credentials_in(answer: Mapping[str, Any], what: str) -> tuple[Credential, ..
         raise CorruptMetadata(
             f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
         )
-    return tuple(Credential(each["prefix"], of_storage(each["config"])) for each in given)
+    issued = ((each["prefix"], of_server(each["config"], what)) for each in given)
+    return tuple(Credential(prefix, with_server({}, config, what)) for prefix, config in issued)
 
 
 def _is_credential(given: Any) -> bool:

@@ -35,6 +35,7 @@ from lakescan.storage.credentials import (
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, signed_bucket
 from lakescan.storage.filesystems import connected as _filesystem
+from lakescan.storage.issued import with_server
 from lakescan.storage.locations import ALIASES, Places, absolute, split_location
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.reachable import ASKED_FIRST, check_reachable
@@ -170,7 +171,13 @@ class Storage:
         return self._settings_with({} if credential is None else credential.properties)
 
     def _settings_with(self, more: Mapping[str, str]) -> StorageOptions:
-        return StorageOptions.of({**self.io_properties, **more}, ignore_unknown=True) if more else self.settings
+        return StorageOptions.of(self._with_issued(more), ignore_unknown=True) if more else self.settings
+
+    def _with_issued(self, issued: Mapping[str, str]) -> dict[str, str]:
+        """The catalog's properties, with what it has issued for a location in the place of the user's credentials."""
+        return (
+            with_server(self.io_properties, issued, "what the catalog issues") if issued else dict(self.io_properties)
+        )
 
     def _credential(self, location: str) -> Credential | None:
         """The catalog's credential for a location; None if there is none, options were given, or it is local."""
@@ -198,7 +205,7 @@ class Storage:
     def all_options_at(self, location: str) -> StorageOptions:
         """The options, and what the catalog's FileIO properties say of a location beside them."""
         credential = self._credential(location)
-        of_catalog = {**self.io_properties, **({} if credential is None else credential.properties)}
+        of_catalog = self._with_issued({} if credential is None else credential.properties)
         return StorageOptions.of({**of_catalog, **self.options}, ignore_unknown=True)
 
     def relocated(self, location: str) -> str:
@@ -256,7 +263,7 @@ class Storage:
             check_reachable(scheme, authority, self._settings_with(more), location)
         if scheme == "file" or not (self.io_properties or more) or self.options:
             return _filesystem(scheme, authority, self._settings)
-        properties = {**self.io_properties, **more}
+        properties = self._with_issued(more)
         if scheme in ("abfs", "gcs", "hdfs"):  # see catalogs/file_io.py
             return _filesystem(scheme, authority, StorageOptions.of(properties, ignore_unknown=True))
         if scheme == "s3" and self.vended is not None and (signer := self.vended.signer) is not None:

@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from threading import RLock
 from typing import Any
 
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.write.collector import Redo
 from lakescan.storage import Storage
+from lakescan.storage.issued import of_storage
 from lakescan.transaction.collected_table import CollectedTable, Step
 
 Name = tuple[str, ...]

@@ -19,7 +19,6 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.metrics import report_commit, wants_commits
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
@@ -64,6 +63,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.report import CommitReport
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
+from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter, check_proofs

@@ -12,7 +12,6 @@ import pyarrow as pa
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
@@ -25,6 +24,7 @@ from lakescan.iceberg.write.outcomes import loaded
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
+from lakescan.storage.issued import of_storage
 from lakescan.transaction.base import NewTable
 from lakescan.transaction.iceberg_changes import staged_options, summary_of
 from lakescan.write.foreign_files import FolderFiles

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.registry import allowed_in
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
@@ -21,6 +20,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.storage import Storage
+from lakescan.storage.issued import of_storage
 from lakescan.transaction.base import Format
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.save import saved

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from lakescan.catalogs.identifiers import Identifier, dotted_name
-from lakescan.catalogs.properties import of_storage
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.delta.log.managed import FEATURES
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, TableExists, UnsupportedFeature
+from lakescan.storage.issued import of_storage
 
 Name = tuple[str, ...]
 _T = TypeVar("_T")

@@ -1,0 +1,90 @@
+"""Storage settings of two sources: the user's, and those that a catalog's server sets or issues."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from threading import Lock
+
+from lakescan.storage.credentials import is_signed_remotely
+from lakescan.storage.setting import Role, Setting
+from lakescan.storage.settings import is_of_hadoop, settings_named
+
+_LOG = logging.getLogger("lakescan")
+PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
+# What is needed for requests to a store to be sent without anything of the user's; one of the groups is enough.
+_COMPLETE = {
+    "s3": ({"access_key", "secret_key"},),
+    "gcs": ({"access_token"},),
+    "abfs": ({"account_key"}, {"sas_token"}, {"tenant_id", "client_id", "client_secret"}),
+}
+_ANONYMOUS = ("anonymous", "azure_skip_signature")
+_NO_CREDENTIALS = (
+    "a host counts only together with credentials of the same server, as yours would be sent to it. If it is the right "
+    "one, set it as a property of the catalog"
+)
+_IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
+_TOLD: set[tuple[str, str]] = set()
+_LOCK = Lock()
+
+
+def is_of_storage(name: str) -> bool:
+    """Whether a property configures storage access."""
+    return name.startswith(PREFIXES) or is_of_hadoop(name)
+
+
+def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that configure storage access."""
+    return {name: value for name, value in properties.items() if is_of_storage(name)}
+
+
+def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
+    """The storage properties of both: the user's, and what the server sets, which comes first.
+
+    The server's hosts count only together with its own complete credentials for that store, or if it signs requests
+    itself: nothing of the user's is sent to them. The user's credentials and identities for the store do not count
+    then. A part of a credential does not count.
+    """
+    user, said = of_storage(user), of_storage(said)
+    for store, complete in _COMPLETE.items():
+        known = {name: setting for name in said if (setting := _setting_of(name, store)) is not None}
+        given = {setting.key[1] for name, setting in known.items() if setting.role is Role.CREDENTIAL}
+        is_anonymous = any(
+            setting.key[1] in _ANONYMOUS and said[name].strip().lower() == "true" for name, setting in known.items()
+        )
+        is_signed = store == "s3" and is_signed_remotely({**user, **said})
+        if is_anonymous or is_signed or any(group <= given for group in complete):
+            user = {name: value for name, value in user.items() if not _gives_way(name, store)}
+        else:
+            hosts = [name for name, setting in known.items() if setting.role is Role.HOST]
+            parts = [name for name, setting in known.items() if setting.role is Role.CREDENTIAL]
+            warn_ignored(hosts, server, _NO_CREDENTIALS)
+            warn_ignored(parts, server, "a credential counts only as a whole")
+            said = {name: value for name, value in said.items() if name not in hosts and name not in parts}
+    set_by_server = {setting.key for name in said for setting in settings_named(name)}
+    kept = {
+        name: value
+        for name, value in user.items()
+        if not any(setting.key in set_by_server for setting in settings_named(name))
+    }
+    return {**kept, **said}
+
+
+def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
+    """Warn that properties which a source sets are ignored: once for each, without its value."""
+    for name in names:
+        with _LOCK:
+            is_told = (source, name) in _TOLD
+            _TOLD.add((source, name))
+        if not is_told:
+            _LOG.warning("%s sets %r, which is ignored: %s", source, name, why)
+
+
+def _setting_of(name: str, store: str) -> Setting | None:
+    return next((each for each in settings_named(name) if each.store == store), None)
+
+
+def _gives_way(name: str, store: str) -> bool:
+    """Whether a property of the user's says who the user is in a store, or what only that needs."""
+    found = _setting_of(name, store)
+    return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
