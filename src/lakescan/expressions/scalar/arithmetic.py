@@ -164,8 +164,8 @@ def _unscaled(each: Typed, kind: t.Decimal, zeros: int) -> str:
 
 
 def _operand(each: Typed) -> t.Decimal | None:
-    """The decimal type of an operand: a literal whole number has as many digits as are written."""
-    if each.type in t.INTEGRAL and isinstance(each.literal, int):
+    """The decimal type of an operand: a literal whole number, but a TINYINT, has as many digits as are written."""
+    if each.type in (t.SHORT, t.INT, t.LONG) and isinstance(each.literal, int):
         return t.Decimal(len(str(abs(each.literal))), 0)
     return decimal_of(each.type)
 

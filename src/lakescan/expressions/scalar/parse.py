@@ -11,6 +11,8 @@ from lakescan.expressions.quotes import with_escaped_quotes
 # Calls whose arguments have a syntax of their own.
 _SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
 
+SUFFIXES = ("L", "S", "Y")  # of whole numbers
+
 
 def parse_expression(text: str) -> Any:
     """Return the sqlglot tree of an expression; raises `InvalidFilter` for text that does not parse."""
@@ -83,7 +85,19 @@ def _dialect() -> Any:
     def positive(parser: Any) -> Any:
         return exp.Anonymous(this="positive", expressions=[plus(parser)])
 
+    operators = Spark.Parser.COLUMN_OPERATORS
+    converted = operators[TokenType.DCOLON]
+
+    def suffixed(parser: Any, this: Any, to: Any) -> Any:
+        """Mark a number with a suffix (`2L`), which sqlglot takes apart as it does `2::BIGINT`."""
+        is_suffix = parser._prev.text.upper() in SUFFIXES and isinstance(this, exp.Literal)
+        node = converted(parser, this, to)
+        if is_suffix:
+            node.meta["suffixed"] = True
+        return node
+
     parsers = {name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name in _SPECIAL}
     members: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": parsers, "NO_PAREN_FUNCTIONS": {}}
     members["UNARY_PARSERS"] = {**unary, TokenType.PLUS: positive}
+    members["COLUMN_OPERATORS"] = {**operators, TokenType.DCOLON: suffixed}
     return type("PlainSpark", (Spark,), {"Parser": type("Parser", (Spark.Parser,), members)})

@@ -237,8 +237,19 @@ class Translator:
             has_constant = (left.pad or right.pad) and any(map(_is_constant, (node.this, node.expression)))
             return conditions.comparison(op, left, right, has_constant=bool(has_constant))
         if (apply := _ARITHMETIC.get(name)) is not None:
-            return apply(self(node.this), self(node.expression))
+            return apply(self._number(node.this), self._number(node.expression))
         return self._predicate(node)
+
+    def _number(self, node: Any) -> Typed:
+        """An operand of arithmetic: a number with a suffix (`2L`) is a literal there, whose digits count."""
+        from sqlglot import exp
+
+        value, innermost, sign = self(node), node.unnest(), 1
+        if isinstance(innermost, exp.Neg):
+            innermost, sign = innermost.this, -1
+        if innermost.meta.get("suffixed") and value.type in t.INTEGRAL:
+            return replace(value, literal=sign * int(innermost.this.this))
+        return value
 
     def _members(self, node: Any) -> list[Any]:
         """The values of a row, `(a, b)`; those of other expressions are themselves."""

@@ -132,8 +132,12 @@ def _by(function: str) -> Callable[..., Typed]:
             return python("aggregates.best", given, list_of(value.type))
         if t.children(order.type):
             raise unsupported(f"the function {function}() by {order.type}")
-        present = call.where(f"({order.sql}) IS NOT NULL")
-        sql = f"struct_extract({present(function, f'row({value.sql})', order.sql)}, 1)"
+        key = normal(order)
+        present = replace(call, distinct=False).where(f"({order.sql}) IS NOT NULL")
+        if call.over:
+            return Typed(f"struct_extract({present(function, f'row({value.sql})', key)}, 1)", value.type)
+        pairs, extreme = present("list", f"{{'v': {value.sql}, 'o': {key}}}"), present(function[:3], key)
+        sql = f"list_extract(list_filter({pairs}, lambda pair: pair.o = {extreme}), -1).v"  # Spark's of several
         return Typed(sql, value.type)
 
     return apply
@@ -143,9 +147,39 @@ def _statistic(function: str, operands: int = 1) -> Callable[..., Typed]:
     def apply(call: Call, *args: Typed) -> Typed:
         if len(args) != operands:
             raise unsupported(f"the function {function}() with {len(args)} arguments")
-        return Typed(call(function, *(_double(each, function) for each in args)), t.DOUBLE)
+        values = [_double(each, function) for each in args]
+        found = call(function, *values)
+        if operands == 2:
+            least = 2 if function == "covar_samp" else 1
+            undefined = f"{call('regr_count', *values)} < {least} THEN NULL WHEN {_any_not_finite(call, *values)}"
+            return Typed(f"CASE WHEN {undefined} THEN {_NAN} ELSE {found} END", t.DOUBLE)
+        if function in ("var_pop", "stddev_pop"):  # DuckDB has 0 for one value that is not finite
+            return Typed(
+                f"CASE WHEN {_any_not_finite(call, *values)} OR {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE
+            )
+        # Below 0 by an overflow, which Spark has as NaN.
+        return Typed(f"CASE WHEN {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE)
 
     return apply
+
+
+_NAN = "CAST('NaN' AS DOUBLE)"
+
+
+def _any_not_finite(call: Call, *values: str) -> str:
+    """Whether a row without nulls has an infinity or NaN."""
+    return call("bool_or", f"isnan({' + '.join(f'{each} * 0' for each in values)})")
+
+
+def _squares(call: Call, y: str, x: str) -> tuple[str, str, str]:
+    """`regr_sxx`, `regr_syy` and `regr_sxy` of two doubles."""
+
+    def of(function: str, value: str, other: str) -> str:
+        finite = f"CASE WHEN ({other}) IS NOT NULL THEN {value} END"
+        return f"CASE WHEN {_any_not_finite(call, finite)} THEN {_NAN} ELSE {call(function, y, x)} END"
+
+    product = f"CASE WHEN {_any_not_finite(call, y, x)} THEN {_NAN} ELSE {call('regr_sxy', y, x)} END"
+    return of("regr_sxx", x, y), of("regr_syy", y, x), product
 
 
 def _logical(function: str) -> Callable[..., Typed]:
@@ -284,12 +318,9 @@ def _bits(function: str) -> Callable[..., Typed]:
 
 def _correlation(call: Call, left: Typed, right: Typed) -> Typed:
     sides = [_double(each, "corr") for each in (left, right)]
-    found = call("corr", *sides)
-    both = call.where(" AND ".join(f"({each}) IS NOT NULL" for each in sides))
-    # Of values that are all the same, DuckDB has null or NaN; Spark has NaN, and null of fewer than two.
-    return Typed(
-        f"CASE WHEN {both('count', '*')} < 2 THEN NULL ELSE coalesce({found}, CAST('NaN' AS DOUBLE)) END", t.DOUBLE
-    )
+    xx, yy, xy = _squares(call, *sides)
+    undefined = f"{call('regr_count', *sides)} < 2 OR ({xx}) = 0 OR ({yy}) = 0"
+    return Typed(f"CASE WHEN {undefined} THEN NULL ELSE ({xy}) / sqrt(({xx}) * ({yy})) END", t.DOUBLE)
 
 
 def _regression(function: str) -> Callable[..., Typed]:
@@ -297,7 +328,21 @@ def _regression(function: str) -> Callable[..., Typed]:
         if function == "regr_count":
             both = call.where(f"({y.sql}) IS NOT NULL AND ({x.sql}) IS NOT NULL")
             return Typed(both("count", "*"), t.LONG)
-        return Typed(call(function, _double(y, function), _double(x, function)), t.DOUBLE)
+        sides = [_double(each, function) for each in (y, x)]
+        xx, yy, xy = _squares(call, *sides)
+        match function:
+            case "regr_sxx" | "regr_syy" | "regr_sxy":
+                return Typed({"regr_sxx": xx, "regr_syy": yy, "regr_sxy": xy}[function], t.DOUBLE)
+            case "regr_slope":
+                found = f"ELSE ({xy}) / ({xx})"
+            case "regr_intercept":
+                averages = [call(each, *sides) for each in ("regr_avgy", "regr_avgx")]
+                found = f"ELSE {averages[0]} - ({xy}) / ({xx}) * {averages[1]}"
+            case "regr_r2":
+                found = f"WHEN ({yy}) = 0 THEN 1 ELSE pow(({xy}) / sqrt(({xx}) * ({yy})), 2)"
+            case _:
+                return Typed(call(function, *sides), t.DOUBLE)
+        return Typed(f"CASE WHEN ({xx}) = 0 THEN NULL {found} END", t.DOUBLE)
 
     return apply
 
