@@ -136,8 +136,8 @@ def _by(function: str) -> Callable[..., Typed]:
         present = replace(call, distinct=False).where(f"({order.sql}) IS NOT NULL")
         if call.over:
             return Typed(f"struct_extract({present(function, f'row({value.sql})', key)}, 1)", value.type)
-        pairs, extreme = present("list", f"{{'v': {value.sql}, 'o': {key}}}"), present(function[:3], key)
-        sql = f"list_extract(list_filter({pairs}, lambda pair: pair.o = {extreme}), -1).v"  # Spark's of several
+        rows, extreme = present("list", f"{{'v': {value.sql}, 'o': {key}}}"), present(function[:3], key)
+        sql = f"list_extract(list_filter({rows}, lambda pair: pair.o = {extreme}), -1).v"  # Spark's of several
         return Typed(sql, value.type)
 
     return apply
