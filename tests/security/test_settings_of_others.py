@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from lakescan.catalogs.properties import of_server, property_named
 from lakescan.catalogs.registry import connection, given
 from lakescan.errors import LocationRefused, StorageError, UnsupportedFeature
 from lakescan.storage.issued import with_server
+from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.settings import settings_named
 from tests.support.rest_server import RestServer, rest_server
 
@@ -430,3 +432,69 @@ def test_a_credential_that_a_server_issues_carries_no_host_to_the_user_s_keys(se
         with pytest.raises(StorageError):
             storage.read("s3://bucket/a", 0, 1)
         assert seen == []
+
+
+# Settings of obstore that lakescan does not have: only settings that are described reach a client.
+NOT_OFFERED = {
+    "s3": {
+        "bucket", "checksum_algorithm", "container_authorization_token_file", "container_credentials_full_uri",
+        "container_credentials_relative_uri", "disable_bulk_delete", "disable_tagging", "imdsv1_fallback",
+        "metadata_endpoint", "s3_express", "server_side_encryption", "sse_bucket_key_enabled",
+        "sse_customer_key_base64", "sse_kms_key_id", "sts_endpoint", "unsigned_payload", "web_identity_token_file",
+    },
+    "gcs": {"application_credentials", "bucket", "service_account", "service_account_key"},
+    "abfs": {
+        "authority_host", "container_name", "credential_type", "disable_tagging", "encryption_key",
+        "fabric_cluster_identifier", "fabric_session_token", "fabric_token_service_url", "fabric_workload_host",
+        "federated_token_file", "msi_endpoint", "msi_resource_id", "object_id", "use_azure_cli", "use_emulator",
+        "use_fabric_endpoint",
+    },
+}  # fmt: skip
+PREFIXES = {"s3": ("aws_",), "gcs": ("google_",), "abfs": ("azure_storage_", "azure_")}
+
+
+def arguments_of_pyarrow() -> set[tuple[str, str]]:
+    """The arguments of Arrow's filesystems, by their signatures."""
+    from pyarrow import fs as pafs
+
+    stores = {"s3": pafs.S3FileSystem, "gcs": pafs.GcsFileSystem, "abfs": pafs.AzureFileSystem}
+    stores["hdfs"] = pafs.HadoopFileSystem
+    found = set()
+    for store, kind in stores.items():
+        signature = re.search(r"\((.*?)\)\n", kind.__doc__, re.S)[1]
+        found |= {(store, name) for name in re.findall(r"(?:^|[\s,])(\w+)(?==|,|$)", signature)}
+    return found
+
+
+def settings_of_obstore() -> set[tuple[str, str]]:
+    """The settings of obstore's stores, by their types."""
+    import obstore
+
+    found = set()
+    for store, name in (("s3", "_aws"), ("gcs", "_gcs"), ("abfs", "_azure")):
+        text = next(Path(obstore.__file__).parent.rglob(f"{name}.pyi")).read_text()
+        config = re.search(r"class \w+Config\(TypedDict.*?(?=\nclass )", text, re.S)[0]
+        found |= {(store, each) for each in re.findall(r"^    (\w+): ", config, re.M) if each.islower()}
+    return found
+
+
+def test_every_argument_of_arrow_s_filesystems_is_described() -> None:
+    names = arguments_of_pyarrow()
+    assert len(names) >= 45
+    assert names - {(each.store, each.arrow) for each in SETTINGS} == set()
+
+
+def test_every_setting_of_obstore_is_described_or_not_offered() -> None:
+    names = settings_of_obstore()
+    assert len(names) > 40
+    unknown = {
+        (store, name)
+        for store, name in names
+        if name not in NOT_OFFERED[store]
+        and not any(
+            setting.store == store
+            for each in (name, *(prefix + name for prefix in PREFIXES[store]))
+            for setting in settings_named(each)
+        )
+    }
+    assert unknown == set()

@@ -1,0 +1,53 @@
+"""Texts of views, which others write, call Spark's own functions, and none that run code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+import lakescan.spark
+from lakescan.errors import UnsupportedFeature
+from lakescan.grammar.spark_functions import FUNCTIONS
+
+pytestmark = pytest.mark.spark
+OF_JAVA = ("reflect", "java_method", "try_reflect")
+
+
+def test_the_functions_are_those_that_spark_brings_without_those_that_call_java(spark: Any) -> None:
+    names = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert set(OF_JAVA) <= names
+    assert {each for each in names if each.isidentifier()} - set(OF_JAVA) == FUNCTIONS
+
+
+@pytest.mark.parametrize("call", [f"{name}('java.lang.System', 'getProperty', 'user.dir')" for name in OF_JAVA])
+def test_a_view_calls_no_java(spark: Any, tmp_path: Path, call: str) -> None:
+    lake = lakescan.catalog("lake", warehouse=str(tmp_path))
+    lake.create_namespace("n")
+    lake.create_table("n.t", "id BIGINT")
+    lakescan.sql("CREATE VIEW lake.n.v AS SELECT id FROM lake.n.t")
+    for file in tmp_path.rglob("*.metadata.json"):
+        node = json.loads(file.read_text())
+        for version in node.get("versions", ()):
+            for each in version["representations"]:
+                each["sql"] = f"SELECT id FROM lake.n.t WHERE length({call}) > 0"
+        file.write_text(json.dumps(node))
+    with pytest.raises(UnsupportedFeature, match=call.partition("(")[0]):
+        lakescan.spark.sql(spark, "SELECT * FROM lake.n.v").collect()
+    with pytest.raises(UnsupportedFeature, match=call.partition("(")[0]):
+        lakescan.sql("SELECT * FROM lake.n.v").to_arrow()
+
+
+def test_a_catalog_that_is_given_again_is_the_new_one_for_sparks_own_reads(spark: Any, tmp_path: Path) -> None:
+    for name, number in (("test", 1), ("production", 2)):
+        lake = lakescan.catalog("lake", warehouse=str(tmp_path / name))
+        lake.create_namespace("n")
+        lake.create_table("n.t", "id BIGINT").append(pa.table({"id": pa.array([number], pa.int64())}))
+    for name, number in (("test", 1), ("production", 2)):
+        lakescan.catalog("lake", warehouse=str(tmp_path / name))
+        lakescan.spark.register(spark) if number == 1 else None
+        assert [row.id for row in spark.read.format("iceberg").load("lake.n.t").collect()] == [number]
