@@ -13,7 +13,7 @@ from lakescan.expressions.scalar.casts import implicit, tried
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.conditions import unified
 from lakescan.expressions.scalar.intervals import DAY_TIME, Interval
-from lakescan.expressions.scalar.typed import Typed, common_type, converted, literal, unsupported
+from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, common_type, converted, literal, unsupported
 from lakescan.expressions.scalar.udf import python
 
 _INSTANT, _WALL = t.Timestamp(), t.Timestamp(zoned=False)
@@ -634,12 +634,19 @@ def _ceiling(function: str) -> Callable[[Typed, Typed], Typed]:
     return apply
 
 
-def _unless_failing(operator: Callable[[Typed, Typed], Typed]) -> Callable[[Typed, Typed], Typed]:
-    """`try_add` and others: null where the operator fails, by an overflow."""
+def _unless_failing(
+    operator: Callable[[Typed, Typed], Typed], of_decimals: str = ""
+) -> Callable[[Typed, Typed], Typed]:
+    """`try_add` and others: null where the operator fails, by an overflow.
+
+    `of_decimals`: the function in Python for decimals: DuckDB fails where only its own steps exceed 38 digits.
+    """
 
     def apply(left: Typed, right: Typed) -> Typed:
         found = operator(left, right)
         sql = f"TRY({found.sql})"
+        if of_decimals and isinstance(found.type, t.Decimal) and found.type.precision == MOST_DIGITS:
+            sql = f"coalesce({sql}, {python(f'numbers.{of_decimals}', [left, right], found.type).sql})"
         return Typed(sql, found.type, left.raises or right.raises)
 
     return apply
@@ -730,9 +737,9 @@ PYTHON_FUNCTIONS: Mapping[str, Function] = {
     "to_unix_timestamp": Function(_seconds_in_pattern, 1, 2),
     "unix_timestamp": Function(_seconds_in_pattern, 1, 2),
     "translate": _fixed("translate", "texts.translate", [_STRING, _STRING, _STRING], _STRING),
-    "try_add": Function(_unless_failing(arithmetic.added), 2, 2),
-    "try_subtract": Function(_unless_failing(arithmetic.subtracted), 2, 2),
-    "try_multiply": Function(_unless_failing(arithmetic.multiplied), 2, 2),
+    "try_add": Function(_unless_failing(arithmetic.added, "decimal_sum"), 2, 2),
+    "try_subtract": Function(_unless_failing(arithmetic.subtracted, "decimal_difference"), 2, 2),
+    "try_multiply": Function(_unless_failing(arithmetic.multiplied, "decimal_product"), 2, 2),
     "try_mod": Function(_unless_failing(arithmetic.remainder), 2, 2),
     "unix_date": Function(
         lambda each: Typed(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 
-from lakescan.expressions.scalar.udf import FailedValue
+from lakescan.common import types as t
+from lakescan.expressions.scalar.udf import FailedValue, for_types
 
 _WIDE = Context(prec=400)
 
@@ -223,3 +225,45 @@ def interval_divided(interval: int, number: Any) -> int:
     if number == 0:
         raise FailedValue("INTERVAL_DIVIDED_BY_ZERO: an interval divided by zero. try_divide returns null for it")
     return _interval(_WIDE.divide(Decimal(interval), _exact(number)))
+
+
+_OF_39_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
+
+
+def _fitting(value: Decimal, kind: t.Type) -> Decimal | None:
+    """Return a number rounded to a decimal type; None if it exceeds it."""
+    if not isinstance(kind, t.Decimal):
+        raise TypeError(kind)
+    rounded = value.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)
+    return rounded if abs(rounded) < Decimal(1).scaleb(kind.precision - kind.scale) else None
+
+
+@for_types
+def decimal_sum(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
+    """Make the sum of two decimals or whole numbers, None where it exceeds the type of the result."""
+    return lambda left, right: _fitting(_WIDE.add(Decimal(left), Decimal(right)), result)
+
+
+@for_types
+def decimal_difference(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
+    """Make the difference of two decimals or whole numbers, None where it exceeds the type of the result."""
+    return lambda left, right: _fitting(_WIDE.subtract(Decimal(left), Decimal(right)), result)
+
+
+@for_types
+def decimal_product(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
+    """Make the product of two decimals or whole numbers; as in Spark, it is rounded to 39 digits first."""
+    return lambda left, right: _fitting(_OF_39_DIGITS.multiply(Decimal(left), Decimal(right)), result)
+
+
+@for_types
+def decimal_quotient(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
+    """Make the quotient of two decimals or whole numbers; as in Spark, it is rounded to 39 places first."""
+
+    def apply(left: Any, right: Any) -> Decimal | None:
+        if right == 0:
+            return None
+        exact = _WIDE.divide(Decimal(left), Decimal(right))
+        return _fitting(exact.quantize(Decimal(1).scaleb(-39), rounding=ROUND_HALF_UP, context=_WIDE), result)
+
+    return apply
