@@ -44,6 +44,7 @@ def _no_catalogs_of_other_tests() -> Iterator[None]:
     before = dict(registry._GIVEN)
     yield
     registry._GIVEN.clear()
+    registry._CONFIGURED.clear()
     registry._GIVEN.update(before)
 
 
