@@ -79,15 +79,22 @@ class SqlDeltaNames:
     def _run(self, statement: Callable[[Any], Any]) -> list[Any]:
         """Run a statement and return its rows; none if no table was ever registered."""
         from sqlalchemy import inspect
+        from sqlalchemy.exc import OperationalError, ProgrammingError
 
         engine = self.catalog.engine
         if engine not in _WITH_TABLE:  # asked until it is there, so that an open asks once
             if not inspect(engine).has_table(_TABLE):
                 return []
             _WITH_TABLE.add(engine)
-        with self.catalog.engine.begin() as connection:
-            result = connection.execute(statement(_names_table()))
-            return list(result) if result.returns_rows else []
+        try:
+            with engine.begin() as connection:
+                result = connection.execute(statement(_names_table()))
+                return list(result) if result.returns_rows else []
+        except (OperationalError, ProgrammingError):
+            if inspect(engine).has_table(_TABLE):
+                raise
+            _WITH_TABLE.discard(engine)  # an earlier state of the database was restored
+            return []
 
 
 @cache
