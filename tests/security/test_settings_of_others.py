@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
@@ -245,12 +245,71 @@ def test_a_server_names_no_other_address_of_itself(
     with stranger() as (address, seen):
         named = {name: address + path for name, path in SAID[said].items()}
         state.config = {"defaults": {}, "overrides": {}, where: named}
-        if where == "defaults" and said == "uri":  # the user's own comes first
-            lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
+        if said == "uri" or own != "credential":  # the user's own comes first; nothing is sent to a token server
+            assert lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces() == ["n"]
         else:
             with pytest.raises(StorageError, match=r"wants requests at http://127\.0\.0\.2"):
                 lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
         assert seen == []
+
+
+@pytest.mark.parametrize("letter", ["\\", "%5c", " ", "\t", "\n", "é"])
+@pytest.mark.filterwarnings("ignore")
+def test_an_address_that_clients_read_in_two_ways_is_none_of_the_server(
+    server: tuple[RestServer, str], letter: str
+) -> None:
+    state, uri = server
+    state.token = SECRET
+    with stranger() as (address, seen):
+        both = f"{address}{letter}@{uri.removeprefix('http://')}"
+        for named in ({"uri": both}, {"oauth2-server-uri": f"{both}/oauth/tokens"}):
+            state.config = {"overrides": named}
+            for own in OWN.values():
+                with suppress(lakescan.LakescanError):
+                    lakescan.catalog("lake", type="rest", uri=uri, **own).list_namespaces()
+        assert seen == []
+
+
+def test_readers_with_other_secrets_share_no_cache(tmp_path: Path) -> None:
+    embedded(tmp_path)
+    identities = set()
+    for token in ("first-t0ken", "second-t0ken"):
+        again = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+        lakescan.catalog("lake", **again, **{"gcs.oauth2.token": token})
+        identities.add(lakescan.table("lake.n.t").scan().spec.storage.identity)
+    assert len(identities) == 2
+
+
+def test_blank_keys_of_a_server_are_none() -> None:
+    said = {"s3.endpoint": "http://evil", "s3.access-key-id": " ", "s3.secret-access-key": ""}
+    assert with_server({}, said, "a server") == {}
+
+
+def test_a_credential_by_prefix_does_not_turn_signing_off_and_keep_the_host() -> None:
+    own = {"s3.endpoint": "http://evil", "s3.remote-signing-enabled": "true"}
+    assert with_server(own, {"s3.remote-signing-enabled": "false"}, "a server") == own
+
+
+def test_the_host_of_a_server_goes_with_its_credentials_by_prefix(server: tuple[RestServer, str]) -> None:
+    state, uri = server
+    keys = {"s3.access-key-id": "vended", "s3.secret-access-key": "vended-secret"}
+    state.table_config = {"s3.endpoint": "http://127.0.0.1:9", "s3.region": "eu-west-1"}
+    state.of_table = {"storage-credentials": [{"prefix": "s3://bucket/data", "config": keys}]}
+    lakescan.catalog("lake", type="rest", uri=uri, token="x")
+    storage = lakescan.table("lake.n.t").scan().spec.storage
+    assert storage.settings_at("s3://bucket/data/a").s3()["endpoint_override"] == "http://127.0.0.1:9"
+    assert "endpoint_override" not in storage.settings_at("s3://other/a").s3({})
+
+
+def test_requests_to_the_server_are_signed_by_the_users_keys_alone(server: tuple[RestServer, str]) -> None:
+    state, uri = server
+    state.config = {
+        "defaults": {"s3.region": "us-east-1"},
+        "overrides": {"s3.access-key-id": "theirs", "s3.secret-access-key": "their-secret"},
+    }
+    own = {"client.region": "eu-west-1", "client.access-key-id": "mine", "client.secret-access-key": "my-own-secret"}
+    lakescan.catalog("lake", type="rest", uri=uri, **{"rest.sigv4-enabled": "true", **own}).list_namespaces()
+    assert all("Credential=mine/" in each.headers["authorization"] for each in state.requests)
 
 
 def test_the_token_server_of_the_user_stays(server: tuple[RestServer, str]) -> None:

@@ -70,6 +70,7 @@ _NUMBERS = count(1)  # of transactions
 _WITHDRAWN: set[str] = set()  # names of transactions that have ended
 _WATCHERS: list[Callable[[], None]] = []
 _CONNECTING: dict[tuple[int, str], Lock] = {}  # by process and catalog
+_THEIRS = "pyiceberg.catalog.rest.RestCatalog"  # the same by its class: answers are checked, too
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
@@ -395,8 +396,8 @@ def _of_rest(name: str, properties: Mapping[str, Any]) -> Any:
     """The catalog, if it is of type rest; else None."""
     from pyiceberg.catalog import CatalogType, infer_catalog_type
 
-    if "py-catalog-impl" in properties:
-        return None
+    if (named := properties.get("py-catalog-impl")) is not None:
+        return rest_catalog_class()(name, **properties) if named == _THEIRS else None
     kind = properties.get("type")
     if kind is None:
         kind = infer_catalog_type(name, dict(properties))

@@ -47,7 +47,7 @@ class CatalogSigner:
     @property
     def identity(self) -> Hashable:
         """Where it asks, for which table, and a digest of what it is authorized by."""
-        said = repr(sorted(self.configuration.properties.items(), key=lambda each: each[0]))
+        said = repr(sorted((name, str(value)) for name, value in self.configuration.properties.items()))
         return self.url, self.table, sha256(said.encode()).hexdigest()
 
     def sign(self, region: str, request: S3Request) -> Signature:
@@ -110,7 +110,7 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
     url = _url(catalog, name, table.io.properties)
     uri = str(catalog.properties["uri"])
     trusted = [uri, *(given for each in (*_URI, *_ENDPOINT) if (given := user_property(catalog.name, each)))]
-    if origin(url) not in map(origin, trusted):
+    if origin(url) is None or origin(url) not in map(origin, trusted):
         raise LocationRefused(
             f"catalog {catalog.name!r} ({shown(uri)}) says that {shown(url)} signs requests for {'.'.join(name)}: "
             "another server would get the catalog's token. If it is to be trusted, set the catalog's property "

@@ -50,7 +50,8 @@ def rest_catalog_class() -> Any:
             self.uri = self.user[_URI]
             self.said = self._checked(said)
             self.uri = self.said.get(_URI, self.uri)
-            self.properties = self._with_storage(self.said)
+            own = {name: value for name, value in self.user.items() if name.startswith("client.")}
+            self.properties = {**self._with_storage(self.said), **own}  # by which requests to the server are signed
 
         @property
         def _server(self) -> str:
@@ -67,10 +68,17 @@ def rest_catalog_class() -> Any:
                 if is_used and not isinstance(value, str):
                     raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
-            if _TOKENS in self.user and addresses.pop(_TOKENS, None) is not None:
+            if _TOKENS in addresses and _TOKENS in self.user:
                 warn_ignored([_TOKENS], self._server, "you have set it")
-            for name, value in addresses.items():
-                if origin(value) != origin(self.uri):
+                del addresses[_TOKENS]
+            elif _TOKENS in addresses and ("auth" in self.user or "credential" not in self.user):
+                del addresses[_TOKENS]  # nothing would be sent there
+            for name, value in list(addresses.items()):
+                value = addresses[name] = urljoin(f"{self.uri.rstrip('/')}/", value)
+                if name == _URI and origin(value) != origin(self.uri):
+                    warn_ignored([name], self._server, "you have set another one")
+                    del addresses[name]
+                elif origin(value) is None or origin(value) != origin(self.uri):
                     raise StorageError(
                         f"{self._server} ({shown(self.uri)}) wants requests at {shown(value)}, by its {name!r}: your "
                         f"credentials would be sent there. If that is right, set {name!r} as a property of the catalog."
@@ -115,7 +123,13 @@ def rest_catalog_class() -> Any:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """The scheme, host and port of an address; None for what is none, such as a path."""
+    """The scheme, host and port of an address; None for what is none, such as a path.
+
+    None, too, for an address that clients read in different ways: of two hosts in it, each takes another.
+    """
+    authority = url.partition("://")[2].partition("/")[0]
+    if not url.isascii() or not url.isprintable() or any(letter in authority for letter in "\\ %?#"):
+        return None
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())

@@ -1,7 +1,8 @@
 """The functions of Spark 4.3 that a stored text may call, such as that of a view, which somebody else may have written.
 
-All that Spark brings (`SHOW SYSTEM FUNCTIONS`), but those that call any method of Java: `reflect`, `java_method` and
-`try_reflect`. A function that a session has registered may do anything, too.
+All that Spark brings (`SHOW SYSTEM FUNCTIONS`), but those that call any method of Java (`reflect`, `java_method`,
+`try_reflect`), that open files or addresses which their options name (`from_xml`, Avro's, Protobuf's), and that read
+logs. A function that a session has registered may do anything, too.
 """
 
 _NAMES = (
@@ -20,8 +21,8 @@ _NAMES = (
     "date_trunc dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear decimal decode degrees "
     "dense_rank div double e element_at elt encode endswith equal_null every exists exp explode explode_outer "
     "expm1 extract factorial filter find_in_set first first_value flatten float floor forall format_number "
-    "format_string from_avro from_base32 from_csv from_json from_protobuf from_unixtime from_utc_timestamp "
-    "from_xml get get_json_object getbit greatest grouping grouping_id hash hex histogram_numeric hll_sketch_agg "
+    "format_string from_base32 from_csv from_json from_unixtime from_utc_timestamp "
+    "get get_json_object getbit greatest grouping grouping_id hash hex histogram_numeric hll_sketch_agg "
     "hll_sketch_estimate hll_union hll_union_agg hmac hour hypot if ifnull ilike in initcap inline inline_outer "
     "input_file_block_length input_file_block_start input_file_name instr int is_valid_utf8 is_valid_variant "
     "is_variant_null isnan isnotnull isnull jaro_winkler_similarity json_array_length json_object_keys json_tuple "
@@ -38,10 +39,10 @@ _NAMES = (
     "mod mode monotonically_increasing_id month monthname months_between named_struct nanvl negative next_day not "
     "now nth_value ntile nullif nullifzero nvl nvl2 octet_length or overlay parse_json parse_url percent_rank "
     "percentile percentile_approx percentile_cont percentile_disc pi pmod posexplode posexplode_outer position "
-    "positive pow power printf python_worker_logs quarter quote radians raise_error rand randn random randstr "
+    "positive pow power printf quarter quote radians raise_error rand randn random randstr "
     "range rank reduce regexp regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like "
     "regexp_replace regexp_substr regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx "
-    "regr_sxy regr_syy repeat replace reverse right rint rlike round row_number rpad rtrim schema_of_avro "
+    "regr_sxy regr_syy repeat replace reverse right rint rlike round row_number rpad rtrim "
     "schema_of_csv schema_of_json schema_of_variant schema_of_variant_agg schema_of_xml sec second sentences "
     "sequence session_user session_window sha sha1 sha2 shiftleft shiftright shiftrightunsigned shuffle sign "
     "signum sin sinh size skewness slice smallint some sort_array soundex space spark_partition_id split "
@@ -50,8 +51,8 @@ _NAMES = (
     "tan tanh theta_difference theta_intersection theta_intersection_agg theta_sketch_agg theta_sketch_estimate "
     "theta_union theta_union_agg time time_bucket time_diff time_from_micros time_from_millis time_from_seconds "
     "time_to_micros time_to_millis time_to_seconds time_trunc timestamp timestamp_micros timestamp_millis "
-    "timestamp_nanos timestamp_seconds tinyint to_avro to_base32 to_binary to_char to_csv to_date to_json "
-    "to_number to_protobuf to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp "
+    "timestamp_nanos timestamp_seconds tinyint to_base32 to_binary to_char to_csv to_date to_json "
+    "to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp "
     "to_utc_timestamp to_varchar to_variant_object to_xml transform transform_keys transform_values translate "
     "trim trunc try_add try_aes_decrypt try_avg try_divide try_element_at try_make_interval try_make_timestamp "
     "try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url try_subtract "

@@ -73,7 +73,7 @@ def _query_of(view: View, home: str | None, tables: Tables, within: tuple[Identi
         raise InvalidStatement(f"views read each other: {chain}. Replace one of them by a query over tables")
     if len(within) >= _DEEPEST:
         raise InvalidStatement(f"views are nested deeper than {_DEEPEST}: {within[0]} is the outermost")
-    text = qualified(view.query, view.default_namespace, f"the view {view.name}")
+    text = qualified(_as_tokens(view), view.default_namespace, f"the view {view.name}")
     tree = parsed(text)
     _check_functions(tree, view)
     allowed = allowed_in(view.name.catalog, home or view.location)
@@ -86,6 +86,23 @@ def _query_of(view: View, home: str | None, tables: Tables, within: tuple[Identi
     return _with_columns(
         with_catalog_views(text, tree, tables, _NO_VALUES, (*within, view.name)), tree, view.query_columns, columns
     )
+
+
+def _as_tokens(view: View) -> str:
+    """The query of a view without its comments, so that all who parse it read the same words.
+
+    Parsers end and continue comments at different places, and Spark substitutes variables before it parses. Raises
+    `UnsupportedFeature` for variables.
+    """
+    from sqlglot.dialects import Spark
+
+    tokens = Spark().tokenize(view.query)
+    text = " ".join(view.query[each.start : each.end + 1] for each in tokens)
+    if "${" in text:
+        raise UnsupportedFeature(
+            f"'${{' in the view {view.name}", "Spark puts settings in the place of such variables. Write values."
+        )
+    return text
 
 
 def _check_functions(tree: Any, view: View) -> None:

@@ -52,6 +52,11 @@ def join(base: str, *parts: str) -> str:
     return "/".join([base.rstrip("/"), *parts])
 
 
+def _spelled(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Settings with the values of secrets, whose `repr` hides them: two readers with two secrets are not the same."""
+    return sorted((name, str(value) if isinstance(value, str) else value) for name, value in settings.items())
+
+
 @dataclass(frozen=True)
 class FileEntry:
     """A listed file: name, location, size in bytes, and time of the last modification."""
@@ -130,8 +135,8 @@ class Storage:
         # What a table may not read must not come from the cache of one that may.
         limits = tuple(sorted(self.relocate.items())), self.allowed.prefixes
         if self.vended is not None and self.vended.identity is not None:
-            return self.vended.identity, repr(sorted(self.options.items())), limits
-        settings = sorted(self.options.items()), sorted(self.io_properties.items())
+            return self.vended.identity, repr(_spelled(self.options)), limits
+        settings = _spelled(self.options), _spelled(self.io_properties)
         signer = None if self.vended is None else self.vended.signer
         return repr(settings), limits, None if signer is None else signer.identity
 

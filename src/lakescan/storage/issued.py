@@ -24,6 +24,7 @@ _NO_CREDENTIALS = (
     "one, set it as a property of the catalog"
 )
 _IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
+_SIGNED = ("s3.remote-signing-enabled", "s3.signer")
 _TOLD: set[tuple[str, str]] = set()
 _LOCK = Lock()
 
@@ -48,7 +49,9 @@ def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -
     user, said = of_storage(user), of_storage(said)
     for store, complete in _COMPLETE.items():
         known = {name: setting for name in said if (setting := _setting_of(name, store)) is not None}
-        given = {setting.key[1] for name, setting in known.items() if setting.role is Role.CREDENTIAL}
+        given = {
+            setting.key[1] for name, setting in known.items() if setting.role is Role.CREDENTIAL and said[name].strip()
+        }
         is_anonymous = any(
             setting.key[1] in _ANONYMOUS and said[name].strip().lower() == "true" for name, setting in known.items()
         )
@@ -61,6 +64,8 @@ def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -
             warn_ignored(hosts, server, _NO_CREDENTIALS)
             warn_ignored(parts, server, "a credential counts only as a whole")
             said = {name: value for name, value in said.items() if name not in hosts and name not in parts}
+            if store == "s3" and is_signed_remotely(user):  # for that, its host counts
+                said = {name: value for name, value in said.items() if not name.startswith(_SIGNED)}
     set_by_server = {setting.key for name in said for setting in settings_named(name)}
     kept = {
         name: value
