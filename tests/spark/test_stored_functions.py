@@ -20,6 +20,20 @@ OF_FILES = ("from_xml", "from_avro", "from_protobuf", "to_avro", "to_protobuf", 
 JAVA = "reflect('java.lang.System', 'getProperty', 'user.dir')"
 
 
+def write_view(folder: Path, text: str) -> None:
+    """The view `lake.n.v` over the table `lake.n.t`, whose text somebody has replaced in its metadata file."""
+    lake = lakescan.catalog("lake", warehouse=str(folder))
+    lake.create_namespace("n")
+    lake.create_table("n.t", "id BIGINT")
+    lakescan.sql("CREATE VIEW lake.n.v AS SELECT id FROM lake.n.t")
+    for file in folder.rglob("*.metadata.json"):
+        node = json.loads(file.read_text())
+        for version in node.get("versions", ()):
+            for each in version["representations"]:
+                each["sql"] = text
+        file.write_text(json.dumps(node))
+
+
 def test_the_functions_are_those_that_spark_brings_without_those_that_call_java(spark: Any) -> None:
     names = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     assert {*OF_JAVA, *OF_FILES} <= names
@@ -38,16 +52,7 @@ def test_the_functions_are_those_that_spark_brings_without_those_that_call_java(
 )
 def test_comments_and_variables_hide_nothing_in_a_view(spark: Any, tmp_path: Path, text: str) -> None:
     """Spark and sqlglot end comments at different places, and Spark substitutes variables before it parses."""
-    lake = lakescan.catalog("lake", warehouse=str(tmp_path))
-    lake.create_namespace("n")
-    lake.create_table("n.t", "id BIGINT")
-    lakescan.sql("CREATE VIEW lake.n.v AS SELECT id FROM lake.n.t")
-    for file in tmp_path.rglob("*.metadata.json"):
-        node = json.loads(file.read_text())
-        for version in node.get("versions", ()):
-            for each in version["representations"]:
-                each["sql"] = text
-        file.write_text(json.dumps(node))
+    write_view(tmp_path, text)
     try:
         frame = lakescan.spark.sql(spark, "SELECT * FROM lake.n.v")
     except lakescan.LakescanError:
@@ -57,18 +62,19 @@ def test_comments_and_variables_hide_nothing_in_a_view(spark: Any, tmp_path: Pat
     assert "java.lang" not in plan
 
 
+def test_the_words_of_a_view_stay_as_they_are_without_its_comments(spark: Any, tmp_path: Path) -> None:
+    text = (
+        "SELECT /*+ BROADCAST(t) */ id+2L*3S /* a */ -1Y AS id -- b\n"
+        "FROM lake.n.`t` WHERE id>>1 = id << 0 AND NOT 'a''b'\"c\" <=> r'\\d' AND id>=-1.5e3"
+    )
+    write_view(tmp_path, text)
+    lakescan.table("lake.n.t").append(pa.table({"id": pa.array([0, 5], pa.int64())}))
+    assert lakescan.spark.sql(spark, "SELECT * FROM lake.n.v").collect() == [(5,)]
+
+
 @pytest.mark.parametrize("call", [f"{name}('java.lang.System', 'getProperty', 'user.dir')" for name in OF_JAVA])
 def test_a_view_calls_no_java(spark: Any, tmp_path: Path, call: str) -> None:
-    lake = lakescan.catalog("lake", warehouse=str(tmp_path))
-    lake.create_namespace("n")
-    lake.create_table("n.t", "id BIGINT")
-    lakescan.sql("CREATE VIEW lake.n.v AS SELECT id FROM lake.n.t")
-    for file in tmp_path.rglob("*.metadata.json"):
-        node = json.loads(file.read_text())
-        for version in node.get("versions", ()):
-            for each in version["representations"]:
-                each["sql"] = f"SELECT id FROM lake.n.t WHERE length({call}) > 0"
-        file.write_text(json.dumps(node))
+    write_view(tmp_path, f"SELECT id FROM lake.n.t WHERE length({call}) > 0")
     with pytest.raises(UnsupportedFeature, match=call.partition("(")[0]):
         lakescan.spark.sql(spark, "SELECT * FROM lake.n.v").collect()
     with pytest.raises(UnsupportedFeature, match=call.partition("(")[0]):

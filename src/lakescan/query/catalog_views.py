@@ -89,15 +89,21 @@ def _query_of(view: View, home: str | None, tables: Tables, within: tuple[Identi
 
 
 def _as_tokens(view: View) -> str:
-    """The query of a view without its comments, so that all who parse it read the same words.
+    """Return the query of a view without comments and hints, so that every parser reads the same words.
 
-    Parsers end and continue comments at different places, and Spark substitutes variables before it parses. Raises
+    Parsers disagree about where comments end, and Spark substitutes variables before it parses. Raises
     `UnsupportedFeature` for variables.
     """
     from sqlglot.dialects import Spark
+    from sqlglot.tokens import TokenType
 
-    tokens = Spark().tokenize(view.query)
-    text = " ".join(view.query[each.start : each.end + 1] for each in tokens)
+    text, end = "", 0
+    for token in Spark().tokenize(view.query):
+        if token.start < end or token.token_type is TokenType.HINT:  # `2L` is three tokens at one place
+            continue
+        is_apart = token.start > end and text  # `>>` is two tokens side by side
+        text += (" " if is_apart else "") + view.query[token.start : token.end + 1]
+        end = token.end + 1
     if "${" in text:
         raise UnsupportedFeature(
             f"'${{' in the view {view.name}", "Spark puts settings in the place of such variables. Write values."
@@ -106,7 +112,7 @@ def _as_tokens(view: View) -> str:
 
 
 def _check_functions(tree: Any, view: View) -> None:
-    """Raise `UnsupportedFeature` for what could run code of the view's writer in the reader's process."""
+    """Raise `UnsupportedFeature` for a call that could run code of the view's writer in the reader's process."""
     from sqlglot import exp
 
     called = (each.name for each in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc))
