@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from weakref import WeakKeyDictionary
 from lakescan.catalogs.registry import given, watch
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.expressions.text_values import zone_of_name
+from lakescan.storage.faults import told
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
+_LOG = logging.getLogger("lakescan")
 _SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
 
 
@@ -71,13 +74,20 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
 
 
 def _send_catalogs() -> None:
-    """Register the formats again with the sessions that have them: their sources are sent with the catalogs."""
+    """Register the formats again with the sessions that have them: a source is sent with the catalogs of its time."""
     from lakescan.spark.source import source_class
 
     for spark, sources in list(_SOURCES.items()):
-        with contextlib.suppress(Exception):  # a session that has ended
+        try:
             for name, settings in sources.items():
                 spark.dataSource.register(source_class(name, **settings, catalogs=given()))
+        except Exception as error:  # the session has ended, or its server does not answer
+            del _SOURCES[spark]
+            _LOG.warning(
+                "a Spark session did not get the new properties of a catalog, and reads and writes with the earlier "
+                "ones. If it goes on, call lakescan.spark.register for it: %s",
+                told(error),
+            )
 
 
 def session_zone(spark: SparkSession) -> tzinfo:
