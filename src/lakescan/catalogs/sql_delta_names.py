@@ -41,7 +41,7 @@ class SqlDeltaNames:
         self._create_table()
         row = {"catalog": self.catalog.name, "namespace": ".".join(name[:-1]), "name": name[-1], "location": location}
         try:
-            self._run(lambda table: table.insert().values(**row))
+            self._run(lambda table: table.insert().values(**row), needs_table=True)
         except IntegrityError as error:
             raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
 
@@ -76,13 +76,13 @@ class SqlDeltaNames:
     def _named(self, table: Any, name: tuple[str, ...]) -> list[Any]:
         return [*self._within(table, name[:-1]), table.c.name == name[-1]]
 
-    def _run(self, statement: Callable[[Any], Any]) -> list[Any]:
-        """Run a statement and return its rows; none if no table was ever registered."""
+    def _run(self, statement: Callable[[Any], Any], *, needs_table: bool = False) -> list[Any]:
+        """Run a statement and return its rows; none if no table was ever registered, unless the statement needs it."""
         from sqlalchemy import inspect
         from sqlalchemy.exc import OperationalError, ProgrammingError
 
         engine = self.catalog.engine
-        if engine not in _WITH_TABLE:  # asked until it is there, so that an open asks once
+        if engine not in _WITH_TABLE and not needs_table:  # asked until it is there, so that an open asks once
             if not inspect(engine).has_table(_TABLE):
                 return []
             _WITH_TABLE.add(engine)
@@ -91,7 +91,7 @@ class SqlDeltaNames:
                 result = connection.execute(statement(_names_table()))
                 return list(result) if result.returns_rows else []
         except (OperationalError, ProgrammingError):
-            if inspect(engine).has_table(_TABLE):
+            if needs_table or inspect(engine).has_table(_TABLE):
                 raise
             _WITH_TABLE.discard(engine)  # an earlier state of the database was restored
             return []
