@@ -14,14 +14,16 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
 import lakescan
 from lakescan.catalogs.properties import of_server, property_named
-from lakescan.catalogs.registry import connection, given
+from lakescan.catalogs.registry import connection, give_all, given
+from lakescan.catalogs.rest_catalog import _check_redirection
 from lakescan.errors import LocationRefused, StorageError, UnsupportedFeature
 from lakescan.storage.issued import with_server
 from lakescan.storage.known_settings import SETTINGS
@@ -364,6 +366,27 @@ def test_no_redirection_leads_secrets_to_another_host(own: str, path: str) -> No
             here.shutdown()
             here.server_close()
         assert seen == []
+
+
+def test_of_two_ambiguous_addresses_neither_is_where_a_redirection_may_lead() -> None:
+    class Answer:
+        is_redirect = True
+        headers: ClassVar[dict[str, str]] = {"location": "http://evil\\@mine/v1"}
+        request = SimpleNamespace(url="http://us%65r@mine/v1", method="GET")
+
+    with pytest.raises(StorageError, match="redirects"):
+        _check_redirection(Answer())
+
+
+def test_a_later_configuration_counts_though_the_clock_went_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakescan.catalog("lake", warehouse=str(tmp_path / "first"))
+    first = given()["lake"]
+    monkeypatch.setattr("time.time_ns", lambda: 1)
+    lakescan.catalog("lake", warehouse=str(tmp_path / "second"))
+    give_all({"lake": first})
+    assert given()["lake"].properties["warehouse"].endswith("second")
 
 
 RUN = """

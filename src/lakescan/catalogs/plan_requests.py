@@ -18,7 +18,7 @@ from lakescan.catalogs.rest_session import (
     message_of,
     object_in,
 )
-from lakescan.catalogs.vended import credentials_in, said_by, source_for
+from lakescan.catalogs.vended import credentials_in, server_settings, source_for
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.server_plan import Planned
@@ -55,7 +55,7 @@ class CatalogPlanner:
                 self.cancel(str(plan_id))
             raise
         self._check(answer, "completed")
-        credentials = credentials_in(answer, f"the plan of {self.name}", said_by(self._connection))
+        credentials = credentials_in(answer, f"the plan of {self.name}", server_settings(self._connection))
         source = source_for(self._connection, self.table, plan_id) if credentials else None
         return Planned(answer, None if plan_id is None else str(plan_id), credentials, source)
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CatalogConfiguration:
-    """What the user sets of a catalog, for another process; of two, the later `given_at` counts. Its `repr` hides it.
+    """The properties that the user sets for a catalog. Of two configurations, the one with the later `given_at` counts.
 
     `given_at` is the time of `lakescan.catalog`, in nanoseconds since 1970; 0 for pyiceberg's configuration alone.
     """
@@ -93,7 +93,8 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
     completed, before = _completed(name, _anchored(parsed)), _GIVEN.get(name)
     if before is not None and before.properties == completed:
         return
-    _GIVEN[name] = CatalogConfiguration(completed, time.time_ns())
+    given_at = time.time_ns() if before is None else max(time.time_ns(), before.given_at + 1)  # clocks may go back
+    _GIVEN[name] = CatalogConfiguration(completed, given_at)
     for each in _WATCHERS:
         each()
 
@@ -107,10 +108,10 @@ def _parsed(catalog: str, name: str, value: Any) -> Any:
 
 
 def configuration(name: str) -> dict[str, Any]:
-    """What the user sets of a catalog: in Python, else in pyiceberg's configuration (its file, the environment).
+    """Return the properties that the user sets for a catalog: in Python, else in pyiceberg's configuration.
 
-    The latter is read when the catalog is first used, and stays the same in this process, wherever its working folder
-    is then.
+    That configuration, a file and the environment, is read when the catalog is first used. It stays the same in this
+    process, also after a change of the working folder.
     """
     given = _GIVEN.get(name)
     own: Mapping[str, Any] = {} if given is None else given.properties
@@ -118,7 +119,7 @@ def configuration(name: str) -> dict[str, Any]:
 
 
 def configuration_of(name: str) -> CatalogConfiguration:
-    """The configuration of a catalog, to send it to other processes; that of a transaction is its catalog's."""
+    """Return the configuration of a catalog, or of a transaction's catalog, to send it to other processes."""
     name = _LENT_OF.get(name, name)
     given = _GIVEN.get(name)
     return CatalogConfiguration(configuration(name), 0 if given is None else given.given_at)
@@ -283,14 +284,14 @@ def _connected(name: str, properties: Mapping[str, Any]) -> Catalog | None:
 
 
 def connection_with(name: str, sent: CatalogConfiguration) -> Catalog:
-    """Connect to a catalog in whatever process this is: by the latest of its own and the sent configuration."""
+    """Connect to a catalog by the later of this process's configuration and the one that was sent to it."""
     if name not in _LENT and not (sent.given_at == 0 and is_known(name)):
         give_all({name: sent})
     return connection(name)
 
 
 def _connect_quietly(name: str, properties: dict[str, Any]) -> Catalog:
-    """Connect; what other libraries say of a failure shows no secrets."""
+    """Connect, and hide secrets in the errors of other libraries."""
     try:
         return _connect(name, properties)
     except Exception as error:
@@ -323,9 +324,16 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
         if (hadoop := _of_hadoop(name, properties)) is not None:
             return hadoop
         properties = {**_files_of(name), **properties}
-        if str(properties.get("type", "sql")).lower() == "sql" and "py-catalog-impl" not in properties:
-            properties = with_connections(name, properties)
-        opened = _of_rest(name, properties) or with_own_properties(load_catalog(name, **properties))
+        opened: Any
+        match _type_of(name, properties):
+            case "rest":
+                if "uri" not in properties:
+                    raise ValueError("a catalog of type rest needs a uri")
+                opened = rest_catalog_class()(name, **properties)
+            case "sql":
+                opened = with_own_properties(load_catalog(name, **with_connections(name, properties)))
+            case _:
+                opened = with_own_properties(load_catalog(name, **properties))
         opened = with_all_metadata(opened)
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
@@ -392,20 +400,17 @@ def _types() -> list[str]:
     return sorted([*(each.value for each in CatalogType), "hadoop", "unity"])
 
 
-def _of_rest(name: str, properties: Mapping[str, Any]) -> Any:
-    """The catalog, if it is of type rest; else None."""
-    from pyiceberg.catalog import CatalogType, infer_catalog_type
+def _type_of(name: str, properties: Mapping[str, Any]) -> str:
+    """Return the type of a catalog in lower case; empty for a class of the user's.
+
+    Without a type, pyiceberg infers it from the uri. Raises `ValueError` if it cannot.
+    """
+    from pyiceberg.catalog import infer_catalog_type
 
     if (named := properties.get("py-catalog-impl")) is not None:
-        return rest_catalog_class()(name, **properties) if named == _THEIRS else None
-    kind = properties.get("type")
-    if kind is None:
-        kind = infer_catalog_type(name, dict(properties))
-    if kind is None or CatalogType(str(getattr(kind, "value", kind)).lower()) is not CatalogType.REST:
-        return None
-    if "uri" not in properties:
-        raise ValueError(f"catalog {name!r} of type rest has no uri")
-    return rest_catalog_class()(name, **properties)
+        return "rest" if named == _THEIRS else ""
+    kind = properties.get("type") or infer_catalog_type(name, dict(properties))
+    return str(getattr(kind, "value", kind)).lower()
 
 
 def _of_unity(name: str, properties: Mapping[str, Any]) -> Any:

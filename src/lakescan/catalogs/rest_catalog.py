@@ -15,22 +15,25 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from lakescan.catalogs.answers import unread_config
 from lakescan.catalogs.properties import of_server, property_named, warn_of_metadata
+from lakescan.catalogs.rest_session import TIMEOUT
 from lakescan.errors import StorageError
-from lakescan.storage.issued import of_storage, warn_ignored, with_server
+from lakescan.storage.issued import is_of_storage, warn_ignored, with_server
 
 _PAGE = "pageToken"
-_SECONDS = 60  # that a server may take to answer
 _URI, _TOKENS = "uri", "oauth2-server-uri"
 
 
 @cache
 def rest_catalog_class() -> Any:
-    """The class: pyiceberg is imported by its first use."""
+    """Return the class of the catalog. The first call imports pyiceberg."""
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.io import load_file_io
 
     class CheckedRestCatalog(RestCatalog):
-        """A connection to a server, which may set only what is permitted."""
+        """A connection to a server that may set only what is permitted.
+
+        `user_properties` are the user's, and `server_properties` those that the server's configuration sets.
+        """
 
         properties: dict[str, Any]
 
@@ -40,27 +43,29 @@ def rest_catalog_class() -> Any:
             session.request = partial(_request_in_time, session.request)
 
         def _fetch_config(self) -> None:
-            self.user = dict(self.properties)
+            self.user_properties = dict(self.properties)
             super()._fetch_config()
             said = {
                 name: value
                 for name, value in self.properties.items()
-                if name not in self.user or self.user[name] != value
+                if name not in self.user_properties or self.user_properties[name] != value
             }
-            self.uri = self.user[_URI]
-            self.said = self._checked(said)
-            self.uri = self.said.get(_URI, self.uri)
-            own = {name: value for name, value in self.user.items() if name.startswith("client.")}
-            self.properties = {**self._with_storage(self.said), **own}  # by which requests to the server are signed
+            self.uri = self.user_properties[_URI]
+            self.server_properties = self._checked(said)
+            self.uri = self.server_properties.get(_URI, self.uri)
+            own = {name: value for name, value in self.user_properties.items() if name.startswith("client.")}
+            # The user's AWS keys sign requests to the server, whatever keys it issues for a store.
+            self.properties = {**self._with_storage(self.server_properties), **own}
 
         @property
         def _server(self) -> str:
             return f"the server of catalog {self.name!r}"
 
         def _checked(self, said: dict[str, Any]) -> dict[str, str]:
-            """What the server may set.
+            """Return the properties of an answer that the server may set.
 
-            Raises `StorageError` if it names another address for requests, and `CorruptMetadata` for what is no text.
+            Raises `StorageError` if it names a token server on another host that would get the user's credential, and
+            `CorruptMetadata` for a value that is not text.
             """
             for name, value in said.items():
                 known = property_named(name)
@@ -68,10 +73,10 @@ def rest_catalog_class() -> Any:
                 if is_used and not isinstance(value, str):
                     raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
-            if _TOKENS in addresses and _TOKENS in self.user:
+            if _TOKENS in addresses and _TOKENS in self.user_properties:
                 warn_ignored([_TOKENS], self._server, "you have set it")
                 del addresses[_TOKENS]
-            elif _TOKENS in addresses and ("auth" in self.user or "credential" not in self.user):
+            elif _TOKENS in addresses and ("auth" in self.user_properties or "credential" not in self.user_properties):
                 del addresses[_TOKENS]  # nothing would be sent there
             for name, value in list(addresses.items()):
                 value = addresses[name] = urljoin(f"{self.uri.rstrip('/')}/", value)
@@ -86,13 +91,13 @@ def rest_catalog_class() -> Any:
             return {**of_server(said, self._server), **addresses}
 
         def _with_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
-            """All properties; those of storage by the rules of `with_server`."""
-            merged = {**self.user, **said}
-            storage = with_server(self.user, said, self._server)
-            return {name: value for name, value in merged.items() if not of_storage({name: ""})} | storage
+            """Return the properties of the user and the server, with those of storage merged by `with_server`."""
+            merged = {**self.user_properties, **said}
+            storage = with_server(self.user_properties, said, self._server)
+            return {name: value for name, value in merged.items() if not is_of_storage(name)} | storage
 
         def _load_file_io(self, properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
-            return load_file_io(self._with_storage({**self.said, **properties}), location)
+            return load_file_io(self._with_storage({**self.server_properties, **properties}), location)
 
         def _response_to_table(self, identifier_tuple: Any, table_response: Any) -> Any:
             found = super()._response_to_table(identifier_tuple, self._permitted(identifier_tuple, table_response))
@@ -106,7 +111,7 @@ def rest_catalog_class() -> Any:
             return found
 
         def _permitted(self, name: tuple[str, ...], response: Any) -> Any:
-            """An answer with the properties that the server may set for a table, and none of the table's metadata."""
+            """Return an answer with the properties that the server may set, and none of the table's metadata."""
             warn_of_metadata(response.metadata.properties, ".".join((self.name, *name)))
             changes = {
                 "metadata": response.metadata.model_copy(update={"properties": {}}),
@@ -123,9 +128,9 @@ def rest_catalog_class() -> Any:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """The scheme, host and port of an address; None for what is none, such as a path.
+    """Return the scheme, host and port of an address; None if it has no host, such as a path.
 
-    None, too, for an address that clients read in different ways: of two hosts in it, each takes another.
+    Also None if its host is ambiguous: HTTP clients do not agree about backslashes and escapes in it.
     """
     authority = url.partition("://")[2].partition("/")[0]
     if not url.isascii() or not url.isprintable() or any(letter in authority for letter in "\\ %?#"):
@@ -139,20 +144,20 @@ def origin(url: str) -> tuple[str, str | None, int | None] | None:
 
 
 def shown(url: str) -> str:
-    """An address without a query, and without a user's name."""
+    """Return an address for a message, without its user's name, path and query."""
     found = origin(url)
     return "an address that is none" if found is None else f"{found[0]}://{found[1]}:{found[2]}"
 
 
 def _request_in_time(request: Any, method: str, url: str, **arguments: Any) -> Any:
-    """Send a request that ends with an error if no answer comes for a minute; pyiceberg's wait for ever."""
+    """Send a request that fails if no answer comes for a minute; pyiceberg's would wait for ever."""
     if arguments.get("timeout") is None:
-        arguments["timeout"] = _SECONDS
+        arguments["timeout"] = TIMEOUT
     return request(method, url, **arguments)
 
 
 def _pages_checker() -> Any:
-    """Raises `StorageError` for a page that names one as the next that was asked for before: lists would not end."""
+    """Make a check of answers that raises `StorageError` if a page is requested twice: the list would not end."""
     asked = local()
 
     def check(response: Any, *_: Any, **__: Any) -> None:
@@ -172,11 +177,11 @@ def _pages_checker() -> Any:
 
 
 def _check_redirection(response: Any, *_: Any, **__: Any) -> None:
-    """Raise `StorageError` if an answer leads to another host, which would get headers and bodies with secrets."""
+    """Raise `StorageError` for a redirection to another host, which would get headers and bodies with secrets."""
     if not response.is_redirect:
         return
     here, there = response.request.url, urljoin(response.request.url, response.headers["location"])
-    if origin(there) != origin(here):
+    if origin(there) is None or origin(there) != origin(here):
         raise StorageError(
             f"{shown(here)} redirects {response.request.method} {urlsplit(here).path} to {shown(there)}: your "
             "credentials would be sent there. If that is right, set it as the catalog's 'uri'."

@@ -31,7 +31,7 @@ class CatalogCredentials:
     table: tuple[str, ...]
     configuration: CatalogConfiguration
     plan_id: str | None = None
-    said: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the table, with its credentials
+    of_table: Mapping[str, str] = field(default_factory=dict, repr=False)  # settings that came with the table
 
     def fetch(self) -> Sequence[Credential]:
         """The credentials that the catalog has now; raises `StorageError`."""
@@ -51,15 +51,15 @@ class CatalogCredentials:
             )
         what = f"the answer of catalog {self.catalog!r} for credentials of {'.'.join(self.table)}"
         try:
-            return credentials_in(object_in(response), what, {**said_by(real), **self.said})
+            return credentials_in(object_in(response), what, {**server_settings(real), **self.of_table})
         except CorruptMetadata as error:  # those that are there may be good for a while
             raise StorageError(str(error)) from error
 
 
-def credentials_in(answer: Mapping[str, Any], what: str, said: Mapping[str, str]) -> tuple[Credential, ...]:
+def credentials_in(answer: Mapping[str, Any], what: str, settings: Mapping[str, str]) -> tuple[Credential, ...]:
     """The storage credentials in an answer of a server, which `what` names in errors; raises `CorruptMetadata`.
 
-    `said` is what the server sets besides: its hosts go with its credentials.
+    `settings` are other storage settings of the server: its hosts go with its credentials.
     """
     given = answer.get("storage-credentials") or ()
     if not isinstance(given, Sequence) or not all(map(_is_credential, given)):  # the value may hold secrets
@@ -67,7 +67,7 @@ def credentials_in(answer: Mapping[str, Any], what: str, said: Mapping[str, str]
             f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
         )
     issued = ((each["prefix"], of_server(each["config"], what)) for each in given)
-    return tuple(Credential(prefix, with_server(said, config, what)) for prefix, config in issued)
+    return tuple(Credential(prefix, with_server(settings, config, what)) for prefix, config in issued)
 
 
 def _is_credential(given: Any) -> bool:
@@ -90,26 +90,26 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
     by_prefix = credentials_in(
         handed_out_with(catalog, name),
         f"what catalog {catalog.name!r} says of {'.'.join(name)}",
-        {**said_by(catalog), **of_table},
+        {**server_settings(catalog), **of_table},
     )
     whole = Credential("", said)
     if any(is_signed_remotely({**said, **each.properties}) for each in (whole, *by_prefix)):
         rest = (whole,) if is_signed_remotely(said) else ()
-        return Credentials((*by_prefix, *rest), source_for(catalog, name, said=of_table), signer_of(catalog, table))
+        return Credentials((*by_prefix, *rest), source_for(catalog, name, of_table=of_table), signer_of(catalog, table))
     if by_prefix:
-        return Credentials(by_prefix, source_for(catalog, name, said=of_table))
-    return None if whole.expires_at is None else Credentials([whole], source_for(catalog, name, said=of_table))
+        return Credentials(by_prefix, source_for(catalog, name, of_table=of_table))
+    return None if whole.expires_at is None else Credentials([whole], source_for(catalog, name, of_table=of_table))
 
 
-def said_by(catalog: Any) -> dict[str, str]:
+def server_settings(catalog: Any) -> dict[str, str]:
     """The storage properties that the server of a REST catalog sets for all tables."""
-    return of_storage(getattr(catalog, "said", {}))
+    return of_storage(getattr(catalog, "server_properties", {}))
 
 
 def source_for(
-    catalog: Any, name: tuple[str, ...], plan_id: str | None = None, said: Mapping[str, str] = MappingProxyType({})
+    catalog: Any, name: tuple[str, ...], plan_id: str | None = None, of_table: Mapping[str, str] = MappingProxyType({})
 ) -> CatalogCredentials | None:
     """Who renews the credentials of a table; None if the catalog's server does not."""
     if not RestSession(catalog).has(CREDENTIALS):
         return None
-    return CatalogCredentials(catalog.name, tuple(name), configuration_of(catalog.name), plan_id, dict(said))
+    return CatalogCredentials(catalog.name, tuple(name), configuration_of(catalog.name), plan_id, dict(of_table))

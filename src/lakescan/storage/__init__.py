@@ -180,9 +180,9 @@ class Storage:
 
     def _with_issued(self, issued: Mapping[str, str]) -> dict[str, str]:
         """The catalog's properties, with what it has issued for a location in the place of the user's credentials."""
-        return (
-            with_server(self.io_properties, issued, "what the catalog issues") if issued else dict(self.io_properties)
-        )
+        if not issued:
+            return dict(self.io_properties)
+        return with_server(self.io_properties, issued, "what the catalog issues")
 
     def _credential(self, location: str) -> Credential | None:
         """The catalog's credential for a location; None if there is none, options were given, or it is local."""

@@ -40,11 +40,16 @@ def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
-    """The storage properties of both: the user's, and what the server sets, which comes first.
+    """Merge the storage properties of the user with those of a server, which come first.
 
-    The server's hosts count only together with its own complete credentials for that store, or if it signs requests
-    itself: nothing of the user's is sent to them. The user's credentials and identities for the store do not count
-    then. A part of a credential does not count.
+    The server's hosts count only with its own complete credentials for that store, or if it signs requests itself:
+    the user's secrets are never sent to them. The user's credentials and identities for the store are left out then.
+    A part of a credential does not count.
+
+    Args:
+        user: The user's properties.
+        said: The server's, such as `of_server` returns.
+        server: The server, for warnings.
     """
     user, said = of_storage(user), of_storage(said)
     for store, complete in _COMPLETE.items():
@@ -90,6 +95,6 @@ def _setting_of(name: str, store: str) -> Setting | None:
 
 
 def _gives_way(name: str, store: str) -> bool:
-    """Whether a property of the user's says who the user is in a store, or what only that needs."""
+    """Whether a property of the user's is a credential or an identity in a store."""
     found = _setting_of(name, store)
     return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
