@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 _LEAST = 5  # letters; shorter texts are in every message
-_BEFORE, _AFTER = "((?:[:=]|Bearer ))", r"(?=[@&'\",;\s\\]|$)"  # of a value
+_BEFORE, _AFTER = "([:=]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # of a value
 _WORD = 12  # letters: so many in lower case are no word
 _MOST = 20_000  # secrets; the oldest are forgotten first
 _KNOWN: dict[str, None] = {}
@@ -35,7 +35,7 @@ class Secret(str):
 
 
 def secret(value: Any) -> Secret:
-    """A secret, without white space around it: the line end of a file belongs to no token.
+    """Return a text as a secret, without the white space around it, such as the line end of a file.
 
     Example:
         >>> secret("s3cr3t\\n")
@@ -66,7 +66,7 @@ def keep_of_address(value: Any) -> None:
 
 
 def hidden(text: str) -> str:
-    """The text with `***` for each secret in it.
+    """Return a text with `***` in the place of each secret.
 
     One that looks like a word of a message (`another`) is hidden where it is a value: in `:another@`, `=another`, and
     `Bearer another`.
@@ -106,7 +106,7 @@ def _hide_in_one(error: BaseException) -> None:
 
 
 def _without_secrets(value: Any) -> Any:
-    """The value; texts and bytes without secrets, and so are texts of other objects, in place of those."""
+    """Return a value without secrets: a text or bytes with `***`, and for another object with secrets its `repr`."""
     if isinstance(value, bytes):
         text = value.decode("utf-8", "surrogateescape")
         return value if (without := hidden(text)) == text else without.encode("utf-8", "surrogateescape")

@@ -138,11 +138,7 @@ def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypat
         {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
     ).commit()
 
-    def others() -> None:
-        for number in range(4):
-            lakescan.table(folder).append(rows(10 + number))
-
-    around_creation(monkeypatch, others, lambda: None)
+    around_creation(monkeypatch, lambda: append_others(folder, 4), lambda: None)
     lakescan.table(folder).append(rows(1))
     assert ids(folder) == [1, 10, 11, 12, 13]
     assert versions(folder) == ["v6.metadata.json", "v7.metadata.json"]
@@ -155,11 +151,7 @@ def test_a_commit_that_the_metadata_log_has_forgotten_stands_by_its_snapshot(
     """More commits than the log keeps came between the commit and its look at the later versions."""
     table, folder = _forgetful(folder.parent / "few", version)
 
-    def others() -> None:
-        for number in range(3):
-            lakescan.table(folder).append(rows(10 + number))
-
-    around_creation(monkeypatch, lambda: None, others)
+    around_creation(monkeypatch, lambda: None, lambda: append_others(folder, 3))
     table.append(rows(1))
     assert ids(folder) == [1, 10, 11, 12]
     assert "v2.metadata.json" in versions(folder)
@@ -173,8 +165,7 @@ def test_of_two_versions_of_the_same_millisecond_the_one_with_the_snapshot_stand
     monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)
 
     def others() -> None:
-        for number in range(2):
-            lakescan.table(folder).append(rows(10 + number))
+        append_others(folder, 2)
         (folder / "metadata/v2.metadata.json").unlink()
 
     around_creation(monkeypatch, others, lambda: None)
@@ -190,8 +181,7 @@ def test_a_commit_that_nothing_shows_any_more_has_an_unknown_outcome_and_keeps_i
     table, folder = _forgetful(folder.parent / "few", version)
 
     def others() -> None:
-        for number in range(3):
-            lakescan.table(folder).append(rows(10 + number))
+        append_others(folder, 3)
         lakescan.table(folder).expire_snapshots(retain_last=1, older_than=datetime.now(UTC) + timedelta(days=1))
 
     around_creation(monkeypatch, lambda: None, others)
@@ -370,6 +360,12 @@ def test_orphans_are_removed_beside_the_hint_and_the_versions(folder: Path) -> N
     assert not orphan.exists()
     assert hint(folder) == "2"
     assert ids(folder) == [1]
+
+
+def append_others(folder: Path, count: int) -> None:
+    """Append the rows 10, 11, ... as other writers do."""
+    for number in range(count):
+        lakescan.table(folder).append(rows(10 + number))
 
 
 def _forgetful(folder: Path, version: str = "2") -> tuple[lakescan.Table, Path]:

@@ -13,6 +13,7 @@ _DRIVERS = {
     "postgresql": {"psycopg": "psycopg", "psycopg2": "psycopg2", "pg8000": "pg8000"},
     "mysql": {"mysqldb": "MySQLdb", "pymysql": "pymysql", "mysqlconnector": "mysql.connector"},
 }
+_PACKAGES = {"postgresql": ("psycopg2-binary", "'psycopg[binary]'"), "mysql": ("pymysql",)}
 _TIMES = {
     "postgresql": {"connect_timeout": str(_SECONDS), "tcp_user_timeout": str(1000 * _SECONDS)},
     "mysql": {"connect_timeout": str(_SECONDS)},
@@ -21,9 +22,9 @@ _WITH_TIMES = ("psycopg", "psycopg2", "mysqldb", "pymysql")
 
 
 def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """The properties of an SQL catalog, with a driver that is installed, time limits, and a look before each use.
+    """Add to an SQL catalog's properties an installed driver, time limits, and a test of connections before use.
 
-    What the user sets stays. Raises `MissingDependency` if there is no driver for the database.
+    Values that the user sets are kept. Raises `MissingDependency` if no driver for the database is installed.
     """
     address = _address(properties.get("uri"))
     if address is None:
@@ -49,11 +50,8 @@ def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]
     return {"pool_pre_ping": "true", **properties, "uri": address.render_as_string(hide_password=False)}
 
 
-_PACKAGES = {"postgresql": ("psycopg2-binary", "'psycopg[binary]'"), "mysql": ("pymysql",)}
-
-
 def _address(uri: Any) -> Any:
-    """The address of a database; None for what is none, which pyiceberg refuses, and for SQLite's."""
+    """Return the parsed address of a database; None for SQLite, and for text that pyiceberg will refuse."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 

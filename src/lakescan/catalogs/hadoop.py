@@ -284,21 +284,13 @@ class HadoopCatalog(HadoopTables):
         name = self.identifier_to_tuple(namespace) if namespace else ()
         return bool(name) and self._is_namespace(_folder_in(self._warehouse, name))
 
-    def _create_staged_table(
-        self,
-        identifier: _Name,
-        schema: Any,
-        location: str | None = None,
-        partition_spec: Any = UNPARTITIONED_PARTITION_SPEC,
-        sort_order: Any = UNSORTED_SORT_ORDER,
-        properties: Any = None,
-    ) -> StagedTable:
+    def _create_staged_table(self, identifier: _Name, *definition: Any, **named: Any) -> StagedTable:
         name = self.identifier_to_tuple(identifier)
         if self.current(name) is None and (inside := tables_inside(self._storage, self._folder(name))):
             raise NotImplementedError(
                 f"{'.'.join(name)} is a namespace, which has the table at {inside[0]}: choose another name"
             )
-        return super()._create_staged_table(identifier, schema, location, partition_spec, sort_order, properties)
+        return super()._create_staged_table(identifier, *definition, **named)
 
     def create_namespace(self, namespace: _Name, properties: Any = None) -> None:
         """Make a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties.

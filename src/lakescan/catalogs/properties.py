@@ -98,7 +98,7 @@ def property_named(name: str) -> CatalogProperty | None:
 
 
 def kept_secret(name: str, value: Any) -> Any:
-    """The value of a property; a secret is hidden in all texts from now on, and so are passwords in addresses."""
+    """Return the value of a property, and hide it from now on if it is a secret, or the password in an address."""
     known = property_named(name)
     nested = _nested(value) if known is not None and known.kind is mapping else value
     if isinstance(nested, Mapping):
@@ -112,7 +112,7 @@ def kept_secret(name: str, value: Any) -> Any:
 
 
 def _nested(value: Any) -> Any:
-    """Properties that are JSON, as those of the environment are; the value for others."""
+    """Return a value that is JSON, such as one of the environment, as a mapping; another value as it is."""
     try:
         return mapping(value)
     except (TypeError, ValueError):
@@ -144,7 +144,7 @@ _SECRET_WORDS = ("secret", "password", "token", "credential", "key")
 
 
 def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
-    """The secrets in nested properties such as `auth`: all texts but names of types and addresses."""
+    """Yield the secrets in nested properties such as `auth`, by the names of the members."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _texts_in(value)
@@ -153,9 +153,9 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def of_server(said: Mapping[str, Any], server: str) -> dict[str, str]:
-    """What a server may set, of the properties that it answered with; `server` names it in warnings.
+    """Return those properties of a server's answer that it may set; `server` names it in warnings.
 
-    Whether its hosts count is decided in `with_server`.
+    `with_server` decides whether its hosts count.
     """
     kept, refused = dict[str, str](), list[str]()
     for name, value in said.items():

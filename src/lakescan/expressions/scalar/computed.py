@@ -16,8 +16,9 @@ from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
 from lakescan.expressions.scalar.udf import register, udfs_in
 
-_DAYS = (-106_640_000, 105_201_000)  # of the years -290000 to 290000: DuckDB computes with them as Spark does
-_MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
+# Since 1970: the years -290000 to 290000. DuckDB computes with them as Spark does (`tests/query/test_years.py`).
+FIRST_DAY, LAST_DAY = -106_640_000, 105_201_000
+_MICROS = (FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1)
 _SETTINGS = {
     "threads": "1",
     "enable_external_access": "false",
@@ -59,7 +60,7 @@ def _plain(array: pa.Array) -> pa.Array:
         _check_years(array.cast(pa.int64()), _MICROS, array)
         return array.cast(pa.timestamp("us"))
     if pa.types.is_date32(array.type):
-        _check_years(array.cast(pa.int32()), _DAYS, array)
+        _check_years(array.cast(pa.int32()), (FIRST_DAY, LAST_DAY), array)
     return array.cast(wall) if array.type != (wall := _on_wall_clocks(array.type)) else array
 
 

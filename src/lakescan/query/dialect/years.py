@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.scalar.computed import FIRST_DAY, LAST_DAY
 
-# Since 1970: the years -290000 to 290000. DuckDB computes with them as Spark does (`tests/query/test_years.py`).
-FIRST_DAY, LAST_DAY = -106_640_000, 105_201_000
 _OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
