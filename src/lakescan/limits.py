@@ -17,4 +17,5 @@ SPLITS = 2**13  # splits of one file
 AVRO_BLOCK = 2**28  # decompressed bytes of one Avro block; writers produce some kilobytes
 AVRO_FILE = 2**30  # decompressed bytes of all blocks of a manifest or manifest list
 METADATA = 2**28  # decompressed bytes of table metadata
+PAGES = 10_000  # of a list of a REST catalog; each has a hundred names or more
 PARQUET_LEVELS = 100  # of a Parquet schema, with its root: pyarrow's default limit

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 _LEAST = 5  # letters; shorter texts are in every message
 _BEFORE, _AFTER = "([:=]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # of a value
@@ -61,7 +61,7 @@ def keep_of_address(value: Any) -> None:
     """Hide the password and the signature in an address; of a password that was not quoted, its parts, too."""
     text = str(value)
     for match in _PASSWORD.finditer(text):
-        keep([match[1], *match[1].split("@")])
+        keep([match[1], unquote(match[1]), *match[1].split("@")])
     keep(_SIGNED.findall(text))
 
 

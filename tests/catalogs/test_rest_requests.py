@@ -105,9 +105,8 @@ def test_a_configuration_that_cannot_be_read_is_told_as_such(server: RestServer)
     [
         {"overrides": None},
         {"defaults": None},
-        {"overrides": {"prefix": 5}},
-        {"overrides": {"prefix": None}},
-        {"overrides": {"uri": 7}},
+        {"overrides": {"prefix": [5]}},
+        {"overrides": {"uri": {"host": 7}}},
         {"overrides": {"namespace-separator": 5}},
         {"endpoints": [5]},
     ],
@@ -119,6 +118,13 @@ def test_members_of_a_configuration_that_are_of_another_kind_are_told_as_such(
     server.before = lambda request: (200, {"defaults": {}, "overrides": {}, **answer})
     with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' cannot be opened.* GET v1/config cannot be read: "):
         connected(server)
+
+
+def test_null_in_a_configuration_is_unset_and_a_number_is_text(server: RestServer) -> None:
+    said = {"prefix": None, "uri": None, "s3.connect-timeout": 5, "rest-metrics-reporting-enabled": False}
+    server.config["defaults"] |= {"warehouse": None}
+    server.config["overrides"] = said
+    assert connected(server).list_namespaces() == ["db"]
 
 
 @pytest.mark.parametrize("status", [405, 412, 419, 422, 429, 501])

@@ -8,6 +8,7 @@ import traceback
 
 import pytest
 
+from lakescan.catalogs.properties import kept_secret
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.secrets import Secret, hidden, hide_in, keep, keep_of_address, secret
 
@@ -58,6 +59,13 @@ def test_log_lines_show_no_secret(caplog: pytest.LogCaptureFixture) -> None:
 def test_passwords_and_signatures_in_addresses_are_secrets(address: str) -> None:
     keep_of_address(address)
     assert hidden("cannot resolve pa55word@host") == "cannot resolve ***@host"
+
+
+def test_a_password_is_hidden_as_it_is_sent() -> None:
+    keep_of_address("postgresql://bob:pa55%2Fword%21@host/db")
+    assert hidden("refused for pa55/word!") == "refused for ***"
+    kept_secret("auth", {"type": "basic", "basic": {"username": "bob", "password": "pa55-of-bob"}})
+    assert hidden("Authorization: Basic Ym9iOnBhNTUtb2YtYm9i") == "Authorization: Basic ***"
 
 
 def test_a_secret_that_is_a_word_is_hidden_where_it_is_a_value() -> None:

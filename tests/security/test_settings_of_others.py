@@ -21,14 +21,20 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan import limits
+from lakescan.catalogs import registry
 from lakescan.catalogs.properties import of_server, property_named
 from lakescan.catalogs.registry import connection, give_all, given
 from lakescan.catalogs.rest_catalog import _check_redirection
-from lakescan.errors import LocationRefused, StorageError, UnsupportedFeature
+from lakescan.errors import InvalidOption, LimitExceeded, LocationRefused, StorageError, UnsupportedFeature
+from lakescan.storage import Storage, reachable
+from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.azure_endpoints import with_account
+from lakescan.storage.credentials import Credential, Credentials
 from lakescan.storage.issued import with_server
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.settings import settings_named
-from tests.support.rest_server import RestServer, rest_server
+from tests.support.rest_server import Request, RestServer, rest_server
 
 SECRET = "SECRET-OF-THE-READER"
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -49,6 +55,12 @@ def trap() -> Iterator[None]:
     Trap.calls = 0
     yield
     assert Trap.calls == 0
+
+
+def connection_of(name: str, **properties: Any) -> Any:
+    """The connection of a catalog that is registered with these properties."""
+    lakescan.catalog(name, **properties)
+    return connection(name)
 
 
 @contextmanager
@@ -270,6 +282,136 @@ def test_an_address_that_clients_read_in_two_ways_is_none_of_the_server(
                 with suppress(lakescan.LakescanError):
                     lakescan.catalog("lake", type="rest", uri=uri, **own).list_namespaces()
         assert seen == []
+
+
+@pytest.mark.parametrize("name", ["Allowed-Locations", "allowed.locations", "alowed-locations"])
+def test_a_misspelled_limit_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidOption, match="Did you mean 'allowed-locations'"):
+        lakescan.catalog("limited", warehouse=str(tmp_path), **{name: "s3://lake"})
+
+
+@pytest.mark.parametrize("name", ["allowed_locations", "allowed.locations", "alowed-locations"])
+def test_a_misspelled_limit_of_the_configuration_file_is_refused(tmp_path: Path, name: str) -> None:
+    catalog = f"    type: sql\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: file://{tmp_path}/w\n"
+    (tmp_path / ".pyiceberg.yaml").write_text(f"catalog:\n  lake:\n{catalog}    {name}: file://{tmp_path}/w\n")
+    script = "import lakescan\nlakescan.catalog('lake').list_namespaces()"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "InvalidOption: " in ended.stderr
+    assert "Did you mean 'allowed-locations'" in ended.stderr
+
+
+def test_limits_are_a_list_or_a_text(tmp_path: Path) -> None:
+    for prefixes in (
+        [f"{tmp_path}/a", f"{tmp_path}/b"],
+        (f"{tmp_path}/a", f"{tmp_path}/b"),
+        f"{tmp_path}/a,{tmp_path}/b",
+    ):
+        lakescan.catalog("limited", warehouse=str(tmp_path / "w"), **{"allowed-locations": prefixes})
+        assert registry.allowed_locations("limited") == (f"{tmp_path}/a", f"{tmp_path}/b")
+    with pytest.raises(InvalidOption, match="takes prefixes of locations"):
+        lakescan.catalog("limited", warehouse=str(tmp_path / "w"), **{"allowed-locations": {"a": 1}})
+
+
+def test_what_nothing_reads_is_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    own = {"s3.acces-key-id": SECRET}
+    for _ in range(2):
+        lakescan.catalog("typo", warehouse=str(tmp_path / "w"), **own).list_namespaces()
+    lines = [each for each in caplog.messages if "s3.acces-key-id" in each]
+    assert len(lines) == 1
+    assert "Did you mean 's3.access-key-id'" in lines[0]
+    assert SECRET not in caplog.text
+
+
+AZURE = "abfss://box@{}.dfs.core.windows.net/t"
+SAS = f"sv=2024&sig={SECRET}"
+
+
+@pytest.mark.parametrize("own", [{"adls.sas-token": SAS}, {"adls.account-key": "c2VjcmV0"}], ids=str)
+def test_secrets_of_azure_go_to_no_account_that_a_catalog_has_chosen(
+    own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
+    for storage in (Storage(io_properties=own), Storage(own, allowed=AllowedLocations(is_named=False))):
+        with pytest.raises(StorageError, match=r"set 'adls\.account-name' to 'theirs'"):
+            storage.resolve(AZURE.format("theirs"))
+    Storage(own).resolve(AZURE.format("mine"))  # the user has named it
+    Storage(io_properties={**own, "adls.account-name": "mine"}).resolve(AZURE.format("mine"))
+
+
+def test_secrets_of_azure_are_for_the_account_of_the_warehouse() -> None:
+    own = {"adls.account-key": "c2VjcmV0"}
+    assert with_account(own, AZURE.format("mine")) == {**own, "adls.account-name": "mine"}
+    assert with_account(own, "s3://lake") == with_account(own, "name") == with_account(own, None) == own
+    assert with_account({**own, "adls.account-name": "other"}, AZURE.format("mine"))["adls.account-name"] == "other"
+
+
+@pytest.mark.parametrize("ending", ["", ".dfs.core.windows.net"])
+def test_a_signature_by_account_is_that_of_the_location_s_account(ending: str) -> None:
+    said = {f"adls.sas-token.{each}{ending}": f"sig={each}" for each in ("mine", "theirs")}
+    found = of_server(said, "a server", AZURE.format("theirs"))
+    assert found == {"adls.account-name": "theirs", "adls.sas-token": "sig=theirs"}
+    assert of_server(said, "a server") == {}
+    assert of_server({f"adls.sas-token.mine{ending}": "sig=x"}, "a server") == {
+        "adls.account-name": "mine",
+        "adls.sas-token": "sig=x",
+    }
+
+
+def test_signatures_that_a_server_issues_reach_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
+    issued = of_server({"adls.sas-token.theirs": SAS}, "a server", AZURE.format("theirs"))
+    storage = Storage(
+        io_properties={"adls.account-name": "mine", "adls.account-key": "c2VjcmV0"},
+        vended=Credentials([Credential("", issued)]),
+    )
+    storage.resolve(AZURE.format("theirs"))
+    with pytest.raises(StorageError, match=r"'other'.*'theirs'"):
+        storage.resolve(AZURE.format("other"))
+
+
+@pytest.mark.parametrize(
+    "host", ["http://169.254.169.254", "http://metadata.google.internal/x", "http://[fd00:ec2::254]:80"]
+)
+def test_no_host_of_a_server_hands_out_the_credentials_of_this_machine(host: str) -> None:
+    said = {"s3.endpoint": host, "s3.access-key-id": "x", "s3.secret-access-key": "y"}
+    assert "s3.endpoint" not in with_server({}, said, "a server")
+
+
+def test_a_default_of_the_server_does_not_replace_what_the_user_spells_otherwise(
+    server: tuple[RestServer, str],
+) -> None:
+    state, uri = server
+    state.config = {"defaults": {"s3.region": "us-east-1", "s3.connect-timeout": "9"}, "overrides": {}}
+    opened: Any = connection_of("lake", type="rest", uri=uri, token="x", **{"client.region": "eu-west-1"})
+    assert opened.properties["client.region"] == "eu-west-1"
+    assert "s3.region" not in opened.properties
+    assert opened.properties["s3.connect-timeout"] == "9"
+    state.config = {"defaults": {}, "overrides": {"s3.region": "us-east-1"}}
+    opened = connection_of("again", type="rest", uri=uri, token="x", **{"client.region": "eu-west-1"})
+    assert opened.properties["s3.region"] == "us-east-1"
+
+
+def test_a_list_of_the_server_ends(server: tuple[RestServer, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    state, uri = server
+    monkeypatch.setattr(limits, "PAGES", 20)
+    pages = iter(range(10**6))
+
+    def page(request: Request) -> Any:
+        if request.path.endswith("/namespaces"):
+            return 200, {"namespaces": [], "next-page-token": f"p{next(pages)}"}
+        return None
+
+    state.before = page
+    with pytest.raises(LimitExceeded, match=r"more than 20 pages.*lakescan\.limits\.PAGES"):
+        lakescan.catalog("lake", type="rest", uri=uri, token="x").list_namespaces()
+
+
+def test_the_clients_of_pyiceberg_get_the_catalog_s_authentication(server: tuple[RestServer, str]) -> None:
+    _, uri = server
+    own = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO", "token": SECRET}
+    opened: Any = connection_of("lake", type="rest", uri=uri, **own)
+    assert "auth.manager" in opened.load_table("n.t").io.properties
+    assert "auth.manager" not in lakescan.table("lake.n.t").scan().spec.storage.io_properties
 
 
 def test_readers_with_other_secrets_share_no_cache(tmp_path: Path) -> None:

@@ -12,14 +12,18 @@ What is ignored for this reason is named once in a warning, without its value. N
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from lakescan.common.option_values import Value, any_text, mapping, whole
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, nearest
 from lakescan.secrets import keep, keep_of_address, secret
+from lakescan.storage.azure_endpoints import with_account
 from lakescan.storage.issued import PREFIXES, is_of_storage, warn_ignored
+from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.setting import Role
 from lakescan.storage.settings import is_of_hadoop, settings_named
 
@@ -37,6 +41,17 @@ class CatalogProperty:
     is_secret: bool = False
 
 
+def _prefixes(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list | tuple) or any(not isinstance(each, str) or "," in each for each in value):
+        raise TypeError(value)
+    return ",".join(value)
+
+
+_PREFIXES = Value(_prefixes, "prefixes of locations, as a list or separated by commas", "Sequence[str]")
+
+
 def _rows(*names: str, **same: Any) -> tuple[CatalogProperty, ...]:
     return tuple(CatalogProperty(name, **same) for name in names)
 
@@ -45,7 +60,8 @@ def _rows(*names: str, **same: Any) -> tuple[CatalogProperty, ...]:
 PROPERTIES = (
     # Which code runs, and whom it trusts.
     *_rows("type", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "s3.retry-strategy-impl"),
-    *_rows("write.py-location-provider.impl", "metrics-reporter-impl", "key-manager", "allowed-locations"),
+    *_rows("write.py-location-provider.impl", "metrics-reporter-impl", "key-manager"),
+    *_rows("allowed-locations", kind=_PREFIXES),
     *_rows("botocore_session", "auth.manager", "gcs.session-kwargs"),
     *_rows("ssl", kind=mapping),
     *_rows("auth", kind=mapping, is_secret=True),
@@ -64,10 +80,11 @@ PROPERTIES = (
     # When credentials expire; Azure's ends with the account's name.
     *_rows("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", of_server=True),
     *_rows("adls.sas-token-expires-at-ms.", of_server=True),
+    *_rows("adls.sas-token.", of_server=True, is_secret=True),
     # Storage settings of pyiceberg's that have no effect here.
     *_rows("s3.resolve-region", "s3.server-side-encryption", "s3.sse-kms-key-id"),
     *_rows("gcs.access", "gcs.consistency", "gcs.cache-timeout", "gcs.requester-pays", "gcs.version-aware"),
-    *_rows("adls.connection-string", "adls.credential", "adls.sas-token.", "hf.token", is_secret=True),
+    *_rows("adls.connection-string", "adls.credential", "hf.token", is_secret=True),
     *_rows("hf.endpoint", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC"),
     # Databases.
     *_rows("echo", "pool_pre_ping", "init_catalog_tables"),
@@ -86,6 +103,7 @@ PROPERTIES = (
 )  # fmt: skip
 _BY_NAME = {each.name: each for each in PROPERTIES}
 _FAMILIES = tuple(each for each in PROPERTIES if each.name.endswith("."))
+_LIMITS = ("allowed-locations", "key-manager")
 _OF_CODE = ("py-io-impl", "io-impl", "write.py-location-provider.impl")
 _REGION = re.compile(r"[A-Za-z0-9-]+")  # a region is a part of AWS's host names
 
@@ -119,6 +137,22 @@ def _nested(value: Any) -> Any:
         return value
 
 
+def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
+    """Raise `InvalidOption` for a misspelled limit: without an effect, it would protect nobody."""
+    for name in properties:
+        letters = re.sub(r"[-_. ]", "", name.lower())
+        if name not in _LIMITS and get_close_matches(letters, [each.replace("-", "") for each in _LIMITS], 1, 0.85):
+            raise InvalidOption(f"unknown property {name!r} of catalog {catalog!r}.{nearest(name, _LIMITS)}")
+
+
+def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
+    """Warn, once for each, of properties of the user's that nothing here reads."""
+    for name in properties:
+        if property_named(name) is None and not is_of_hadoop(name) and not settings_named(name):
+            known = [*_BY_NAME, *(each for setting in SETTINGS for each in setting.names)]
+            warn_ignored([name], f"the configuration of catalog {catalog!r}", f"unknown.{nearest(name, known)}")
+
+
 def check_headers(catalog: str, properties: Mapping[str, Any]) -> None:
     """Raise `InvalidOption` for a property whose value no header of a request can have."""
     for name, value in properties.items():
@@ -145,6 +179,8 @@ _SECRET_WORDS = ("secret", "password", "token", "credential", "key")
 
 def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the secrets in nested properties such as `auth`, by the names of the members."""
+    if {"username", "password"} <= values.keys():  # as they are sent
+        yield b64encode(f"{values['username']}:{values['password']}".encode()).decode()
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _texts_in(value)
@@ -152,10 +188,15 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
             yield str(value)
 
 
-def of_server(said: Mapping[str, Any], server: str) -> dict[str, str]:
-    """Return those properties of a server's answer that it may set; `server` names it in warnings.
+def of_server(said: Mapping[str, Any], server: str, location: str | None = None) -> dict[str, str]:
+    """Return those properties of a server's answer that it may set.
 
     `with_server` decides whether its hosts count.
+
+    Args:
+        said: The answer's properties.
+        server: The server, for warnings.
+        location: What the properties are for: a table, or a prefix of locations.
     """
     kept, refused = dict[str, str](), list[str]()
     for name, value in said.items():
@@ -164,7 +205,7 @@ def of_server(said: Mapping[str, Any], server: str) -> dict[str, str]:
         elif property_named(name) is not None or is_of_hadoop(name) or settings_named(name):
             refused.append(name)
     warn_ignored(refused, server, "only you may set it, as a property of the catalog")
-    return kept
+    return with_account(kept, location)
 
 
 def warn_of_metadata(properties: Mapping[str, str], table: str) -> None:

@@ -22,7 +22,14 @@ from lakescan.catalogs.answers import unread_config, unreadable, unreadable_conf
 from lakescan.catalogs.databases import with_connections
 from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
 from lakescan.catalogs.hive_client import end_in_time, is_hive
-from lakescan.catalogs.properties import check_headers, kept_secret, property_named, with_own_properties
+from lakescan.catalogs.properties import (
+    check_headers,
+    check_limits,
+    kept_secret,
+    property_named,
+    warn_of_unread,
+    with_own_properties,
+)
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
@@ -39,6 +46,7 @@ from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.reporting import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.secrets import hide_in
 from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.azure_endpoints import with_account
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import absolute, split_location
 
@@ -84,6 +92,7 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
             f"the {KEY_MANAGER} of catalog {name!r} is given by name, so that workers can import it: "
             "'package.module:attribute'"
         )
+    check_limits(name, properties)
     _REPORTERS.pop(name, None)
     _CONFIGURED.pop(name, None)
     if (reporter := properties.get(IMPLEMENTATION)) is not None and not isinstance(reporter, str):
@@ -317,13 +326,17 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
             f"with lakescan.catalog({name!r}, warehouse='./lake') for an embedded catalog, or with its properties "
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
+    check_limits(name, properties)
     check_headers(name, properties)
+    properties = with_account(properties, properties.get("warehouse"))
     if (unity := _of_unity(name, properties)) is not None:
         return unity
     try:
         if (hadoop := _of_hadoop(name, properties)) is not None:
             return hadoop
         properties = {**_files_of(name), **properties}
+        if "py-catalog-impl" not in properties:
+            warn_of_unread(name, properties)
         opened: Any
         match _type_of(name, properties):
             case "rest":

@@ -7,17 +7,21 @@ to no other host: the server cannot name another address of itself, and no redir
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Set
+from contextlib import suppress
 from functools import cache, partial
 from threading import local
 from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
-from lakescan.catalogs.answers import unread_config
+from lakescan import limits
+from lakescan.catalogs.answers import json_in, unread_config
 from lakescan.catalogs.properties import of_server, property_named, warn_of_metadata
 from lakescan.catalogs.rest_session import TIMEOUT
-from lakescan.errors import StorageError
+from lakescan.errors import LimitExceeded, StorageError
 from lakescan.storage.issued import is_of_storage, warn_ignored, with_server
+from lakescan.storage.settings import settings_named
 
 _PAGE = "pageToken"
 _URI, _TOKENS = "uri", "oauth2-server-uri"
@@ -27,6 +31,7 @@ _URI, _TOKENS = "uri", "oauth2-server-uri"
 def rest_catalog_class() -> Any:
     """Return the class of the catalog. The first call imports pyiceberg."""
     from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.catalog.rest.auth import AUTH_MANAGER
     from pyiceberg.io import load_file_io
 
     class CheckedRestCatalog(RestCatalog):
@@ -36,19 +41,22 @@ def rest_catalog_class() -> Any:
         """
 
         properties: dict[str, Any]
+        _defaults: Set[str] = frozenset()
 
         def _config_headers(self, session: Any) -> None:
             super()._config_headers(session)  # before the session gets its authentication, which asks for a token
-            session.hooks["response"] += [_check_redirection, _pages_checker()]
+            session.hooks["response"] += [_check_redirection, _pages_checker(), self._keep_defaults]
             session.request = partial(_request_in_time, session.request)
 
         def _fetch_config(self) -> None:
             self.user_properties = dict(self.properties)
             super()._fetch_config()
+            set_by_user = {each.key for name in self.user_properties for each in settings_named(name)}
             said = {
                 name: value
                 for name, value in self.properties.items()
-                if name not in self.user_properties or self.user_properties[name] != value
+                if (name not in self.user_properties or self.user_properties[name] != value)
+                and not (name in self._defaults and any(each.key in set_by_user for each in settings_named(name)))
             }
             self.uri = self.user_properties[_URI]
             self.server_properties = self._checked(said)
@@ -56,6 +64,16 @@ def rest_catalog_class() -> Any:
             own = {name: value for name, value in self.user_properties.items() if name.startswith("client.")}
             # The user's AWS keys sign requests to the server, whatever keys it issues for a store.
             self.properties = {**self._with_storage(self.server_properties), **own}
+
+        def _keep_defaults(self, response: Any, *_: Any, **__: Any) -> None:
+            """Keep the names of the defaults in an answer to `GET v1/config`: they are not to replace the user's.
+
+            pyiceberg compares names, and a setting has several.
+            """
+            if urlsplit(response.url).path.endswith("/v1/config") and response.status_code == 200:
+                with suppress(ValueError, AttributeError, TypeError):  # pyiceberg says what is wrong
+                    answer = json_in(response)
+                    self._defaults = {*(answer.get("defaults") or ())} - {*(answer.get("overrides") or ())}
 
         @property
         def _server(self) -> str:
@@ -65,13 +83,15 @@ def rest_catalog_class() -> Any:
             """Return the properties of an answer that the server may set.
 
             Raises `StorageError` if it names a token server on another host that would get the user's credential, and
-            `CorruptMetadata` for a value that is not text.
+            `CorruptMetadata` for a value that is a list or an object.
             """
             for name, value in said.items():
                 known = property_named(name)
                 is_used = name in (_URI, _TOKENS) or (known is not None and known.of_server)
-                if is_used and not isinstance(value, str):
+                is_text = isinstance(value, str) or (value is None) or (known is not None and _as_text(value) != value)
+                if is_used and not is_text:
                     raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
+            said = {name: _as_text(value) for name, value in said.items() if value is not None}
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
             if _TOKENS in addresses and _TOKENS in self.user_properties:
                 warn_ignored([_TOKENS], self._server, "you have set it")
@@ -97,7 +117,10 @@ def rest_catalog_class() -> Any:
             return {name: value for name, value in merged.items() if not is_of_storage(name)} | storage
 
         def _load_file_io(self, properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
-            return load_file_io(self._with_storage({**self.server_properties, **properties}), location)
+            merged = self._with_storage({**self.server_properties, **properties})
+            if self._auth_manager is not None:  # by which pyiceberg's own clients ask for signatures
+                merged[AUTH_MANAGER] = self._auth_manager
+            return load_file_io(merged, location)
 
         def _response_to_table(self, identifier_tuple: Any, table_response: Any) -> Any:
             found = super()._response_to_table(identifier_tuple, self._permitted(identifier_tuple, table_response))
@@ -115,16 +138,21 @@ def rest_catalog_class() -> Any:
             warn_of_metadata(response.metadata.properties, ".".join((self.name, *name)))
             changes = {
                 "metadata": response.metadata.model_copy(update={"properties": {}}),
-                "config": of_server(response.config, self._server),
+                "config": of_server(response.config, self._server, response.metadata.location),
             }
             if hasattr(response, "storage_credentials"):
                 changes["storage_credentials"] = [
-                    each.model_copy(update={"config": of_server(each.config, self._server)})
+                    each.model_copy(update={"config": of_server(each.config, self._server, each.prefix)})
                     for each in response.storage_credentials
                 ]
             return response.model_copy(update=changes)
 
     return CheckedRestCatalog
+
+
+def _as_text(value: Any) -> Any:
+    """Return the text that a number or a truth value of a JSON answer stands for; another value as it is."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 def origin(url: str) -> tuple[str, str | None, int | None] | None:
@@ -157,7 +185,10 @@ def _request_in_time(request: Any, method: str, url: str, **arguments: Any) -> A
 
 
 def _pages_checker() -> Any:
-    """Make a check of answers that raises `StorageError` if a page is requested twice: the list would not end."""
+    """Make a check of answers for lists that would not end.
+
+    It raises `StorageError` if a page is requested twice, and `LimitExceeded` for more than `limits.PAGES` pages.
+    """
     asked = local()
 
     def check(response: Any, *_: Any, **__: Any) -> None:
@@ -171,7 +202,13 @@ def _pages_checker() -> Any:
         tokens: set[str] = getattr(asked, "tokens", set())
         if token in tokens:
             raise StorageError(f"the server {shown(response.request.url)} repeats a page of GET {parts.path}")
-        asked.tokens = {*tokens, token}
+        if len(tokens) >= limits.PAGES:
+            raise LimitExceeded(
+                f"GET {parts.path} of the server {shown(response.request.url)} has more than {limits.PAGES:,} pages. "
+                "If the list is that long, raise lakescan.limits.PAGES."
+            )
+        asked.tokens = tokens
+        tokens.add(token)
 
     return check
 

@@ -66,7 +66,7 @@ def credentials_in(answer: Mapping[str, Any], what: str, settings: Mapping[str, 
         raise CorruptMetadata(
             f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
         )
-    issued = ((each["prefix"], of_server(each["config"], what)) for each in given)
+    issued = ((each["prefix"], of_server(each["config"], what, each["prefix"])) for each in given)
     return tuple(Credential(prefix, with_server(settings, config, what)) for prefix, config in issued)
 
 

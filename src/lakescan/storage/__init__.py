@@ -73,9 +73,10 @@ class Storage:
 
     `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
     decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
-    creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
-    of the first location. `vended` is what the catalog issues for a while, which comes before the properties. `allowed`
-    says which locations it reaches: every other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
+    creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default
+    `account_name` of the settings, else that of the first location, unless a catalog has named it. `vended` is what
+    the catalog issues for a while, which comes before the properties. `allowed` says which locations it reaches: every
+    other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -285,7 +286,17 @@ class Storage:
         settings = self.settings if self.options else self._settings_with(issued)
         account = account_of(authority, settings.azure_account).lower()
         if self.azure_account is None:
-            self.azure_account = settings.azure_account or account
+            of_server = StorageOptions.of({} if self.options else issued, ignore_unknown=True)
+            named = (of_server if of_server.has_azure_secrets else settings).azure_account
+            is_of_catalog = not self.allowed.is_named or bool(self.io_properties and not self.options)
+            is_users = settings.has_azure_secrets and not of_server.has_azure_secrets
+            if named is None and is_of_catalog and is_users:
+                raise StorageError(
+                    f"{authority} is in the Azure account {account!r}, which a catalog has named, and nothing says "
+                    "whose your credentials are: they are sent to no account. If they are for this one, set "
+                    f"'adls.account-name' to {account!r} beside them."
+                )
+            self.azure_account = named or account
         if settings.has_azure_credentials(account) and account != self.azure_account.lower():
             raise StorageError(
                 f"{authority} is in the Azure account {account!r}, but the credentials are for "

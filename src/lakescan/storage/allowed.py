@@ -27,18 +27,20 @@ _METADATA_ADDRESSES = tuple(map(ipaddress.ip_address, ("100.100.100.200", "fd00:
 class AllowedLocations:
     """What a table may lead to; `home` is where it was opened, None where that is not known yet.
 
-    `prefixes` are those of the option `allowed-locations`; None without it.
+    `prefixes` are those of the option `allowed-locations`; None without it. `is_named` means that the reader has named
+    the home, and not a catalog.
     """
 
     home: str | None = None
     prefixes: tuple[str, ...] | None = None
+    is_named: bool = True
 
     def at(self, home: str, prefixes: Sequence[str] | None, *, is_named: bool = True) -> AllowedLocations:
         """These for a table opened at `home`, a place that the reader has named, or else its catalog."""
         if prefixes is None:
-            return AllowedLocations(home, None)
+            return AllowedLocations(home, None, is_named)
         own = [_folder_of(home)] if is_named else []
-        return AllowedLocations(home, tuple(map(absolute, (*prefixes, *own))))
+        return AllowedLocations(home, tuple(map(absolute, (*prefixes, *own))), is_named)
 
     def check(self, location: str) -> None:
         """Raise `LocationRefused` for a location that the table must not lead to."""
@@ -114,7 +116,7 @@ def _is_in(place: str, folder: str) -> bool:
 
 @lru_cache(maxsize=256)
 def hands_out_credentials(authority: str) -> bool:
-    """Whether a host hands out the credentials of a machine, by the spelling of its name."""
+    """Whether a host, with its user and port if any, hands out the credentials of a machine, by its spelling."""
     host = authority.rpartition("@")[2].lower()
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     if host.rstrip(".") in _METADATA_HOSTS:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping
 
 from lakescan.errors import InvalidOption
+from lakescan.storage.locations import ALIASES, split_location
 
 _VARIABLES = {  # as object_store knows them
     "account_key": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY"),
     "sas_token": ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY"),
 }
 ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
+_OF_ACCOUNT = "adls.sas-token."
+_CREDENTIALS = ("adls.sas-token", "adls.account-key", "adls.client-secret")
 SECRETS: tuple[str, ...] = tuple(name for names in _VARIABLES.values() for name in names)
 
 
@@ -28,6 +31,36 @@ def account_of(authority: str, account: str | None, environment: Mapping[str, st
         f"abfss://{authority}/... does not name the account of Azure: write abfss://{authority}@ACCOUNT"
         ".dfs.core.windows.net/..., or set account_name"
     )
+
+
+def account_at(location: str | None) -> str | None:
+    """Return the account that a location names; None for one that names none, and in other stores."""
+    if not location:
+        return None
+    scheme, authority, _ = split_location(location)
+    return account_of(authority, None) if ALIASES.get(scheme, scheme) == "abfs" and "@" in authority else None
+
+
+def with_account(properties: Mapping[str, str], location: str | None) -> dict[str, str]:
+    """Add the account to Azure's credentials of a catalog, so that they are sent to no other.
+
+    Catalogs issue signatures by account, `adls.sas-token.ACCOUNT`, with its name or its host. That of the location's
+    account counts, or the only one. The others are left out. Credentials without an account are for the location's.
+    """
+    of_accounts = {
+        name.removeprefix(_OF_ACCOUNT).partition(".")[0].lower(): value
+        for name, value in properties.items()
+        if name.startswith(_OF_ACCOUNT) and value
+    }
+    rest = {name: value for name, value in properties.items() if not name.startswith(_OF_ACCOUNT)}
+    account = account_at(location)
+    if account is None and len(of_accounts) == 1:
+        account = next(iter(of_accounts))
+    is_whole = not rest.keys().isdisjoint(_CREDENTIALS)
+    if account is None or "adls.account-name" in rest or not (is_whole or account in of_accounts):
+        return rest
+    rest["adls.account-name"] = account
+    return rest if is_whole else {**rest, "adls.sas-token": of_accounts[account]}
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
+from lakescan.storage.allowed import hands_out_credentials
 from lakescan.storage.credentials import is_signed_remotely
 from lakescan.storage.setting import Role, Setting
 from lakescan.storage.settings import is_of_hadoop, settings_named
@@ -23,6 +24,7 @@ _NO_CREDENTIALS = (
     "a host counts only together with credentials of the same server, as yours would be sent to it. If it is the right "
     "one, set it as a property of the catalog"
 )
+_HANDS_OUT = "the host hands out credentials of this machine"
 _IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
 _SIGNED = ("s3.remote-signing-enabled", "s3.signer")
 _TOLD: set[tuple[str, str]] = set()
@@ -52,6 +54,9 @@ def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -
         server: The server, for warnings.
     """
     user, said = of_storage(user), of_storage(said)
+    machines = [name for name, value in said.items() if _is_host(name) and hands_out_credentials(_host_in(value))]
+    warn_ignored(machines, server, _HANDS_OUT)
+    said = {name: value for name, value in said.items() if name not in machines}
     for store, complete in _COMPLETE.items():
         known = {name: setting for name in said if (setting := _setting_of(name, store)) is not None}
         given = {
@@ -92,6 +97,15 @@ def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
 
 def _setting_of(name: str, store: str) -> Setting | None:
     return next((each for each in settings_named(name) if each.store == store), None)
+
+
+def _is_host(name: str) -> bool:
+    return any(setting.role is Role.HOST for setting in settings_named(name))
+
+
+def _host_in(value: str) -> str:
+    """The host, with its port if any, of an address with or without its scheme."""
+    return value.strip().rpartition("://")[2].partition("/")[0]
 
 
 def _gives_way(name: str, store: str) -> bool:
