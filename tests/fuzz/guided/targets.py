@@ -196,7 +196,7 @@ def _credentials(data: bytes) -> None:
     except (ValueError, RecursionError):
         return  # what is no JSON is refused where it is received
     if isinstance(node, dict):
-        credentials_in(node, "the answer")
+        credentials_in(node, "the answer", {})
 
 
 def _vectors() -> list[bytes]:
