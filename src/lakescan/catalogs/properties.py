@@ -73,6 +73,7 @@ PROPERTIES = (
     # What a server has, and how it is asked.
     *_rows("warehouse", "prefix", "namespace-separator", "view-endpoints-supported", of_server=True),
     *_rows("rest-page-size", "snapshot-loading-mode", "scan-planning-mode", of_server=True),
+    *_rows("rest-scan-planning.poll-timeout-ms", of_server=True),
     *_rows("rest-metrics-reporting-enabled"),
     # Who signs requests to S3. An address of another server is refused where it is used, in `remote_signing`.
     *_rows("s3.remote-signing-enabled", "s3.signer", "s3.signer.uri", "s3.signer.endpoint", of_server=True),
