@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -241,11 +242,14 @@ def test_a_table_counts_as_much_as_it_takes(column: pa.Array) -> None:
     def made() -> pa.Table:
         return pa.table({f"column {n}": pa.concat_arrays([column, column]) for n in range(20)})
 
+    def taken() -> float:
+        before = allocated()
+        kept = [made() for _ in range(50)]
+        return (allocated() - before) / len(kept)
+
     made()
-    before = allocated()
-    kept = [made() for _ in range(50)]
-    taken = (allocated() - before) / len(kept)
-    assert taken / 2 < table_size(kept[0]) < 2.5 * taken  # types may be shared between tables
+    usual = median(taken() for _ in range(5))  # other threads of the process allocate and free, too
+    assert usual / 2 < table_size(made()) < 2.5 * usual  # types may be shared between tables
 
 
 def test_a_slice_counts_what_it_keeps_alive() -> None:
