@@ -34,6 +34,8 @@ def main(orders: str, customers: str) -> None:
         writes(spark, frame, folder)
     with tempfile.TemporaryDirectory() as folder:
         one_state(spark, f"{folder}/t")
+    with tempfile.TemporaryDirectory() as folder:
+        listing(spark, f"{folder}/t")
     with tempfile.TemporaryDirectory() as folder, slow_store(Path(folder), 0, changes=True) as store:
         object_store(spark, folder, store)
     found = lakescan.doctor(spark)
@@ -57,6 +59,24 @@ def one_state(spark: SparkSession, path: str) -> None:
         counts = [frame.count(), part.count(), frame.count(), frame.exceptAll(part).count()]
         assert counts == [10, 4, 10, 6], counts
     assert spark.read.format("delta").option("where", "n < 4").load(path).count() == 8
+
+
+def listing(spark: SparkSession, path: str) -> None:
+    """The driver looks up files, without a job: the setting for this is there when Spark is asked for its files."""
+    lakescan.save(pa.table({"n": range(3)}), path, format="delta")
+    name, found = "spark.sql.sources.parallelPartitionDiscovery.threshold", []
+    before, analyze = spark.conf.get(name), spark.client._analyze
+
+    def watched(method: str, **arguments: object) -> object:
+        if method == "input_files":
+            found.append(spark.conf.get(name))
+        return analyze(method, **arguments)
+
+    spark.client._analyze = watched
+    assert lakescan.table(path).scan().to_spark(spark).count() == 3
+    spark.client._analyze = analyze
+    assert found == ["4096"], found
+    assert spark.conf.get(name) == before
 
 
 def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:

@@ -148,26 +148,30 @@ class _NativeFiles:
 
     def _read(self) -> DataFrame:
         """The files as Spark reads them, all of them."""
-        frame = self._listed()
-        if len(frame.inputFiles()) == len(self._locations):
+        frame, listed = self._listed()
+        if listed == len(self._locations):
             return frame
         # Spark lists no files of rows that it has cached, of these files: an option that is new makes others of them.
-        frame = self._listed({_UNIQUE: uuid.uuid4().hex})
-        if (listed := len(frame.inputFiles())) != len(self._locations):
+        frame, listed = self._listed({_UNIQUE: uuid.uuid4().hex})
+        if listed != len(self._locations):
             raise StorageError(
                 f"Spark lists {listed:,} of the {len(self._locations):,} data files of {self._scan}, and would skip "
                 "the others. Read with option('lane', 'arrow')."
             )
         return frame
 
-    def _listed(self, more: Mapping[str, str] = _NO_OPTIONS) -> DataFrame:
-        """The files as Spark lists them: columns by field id if the table has ids, else by physical name."""
+    def _listed(self, more: Mapping[str, str] = _NO_OPTIONS) -> tuple[DataFrame, int]:
+        """The files as Spark lists them, and their number: columns by field id if the table has ids, else by name.
+
+        A Connect session lists nothing before `inputFiles` asks for it.
+        """
         reader = self._spark.read.schema(self._columns.schema(self._fields))
         for name, value in {**_READ_OPTIONS, **more}.items():
             reader = reader.option(name, value)
         try:
             with listing_here(self._spark, self._locations):
-                return reader.parquet(*self._locations)
+                frame = reader.parquet(*self._locations)
+                return frame, len(frame.inputFiles())
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise MissingFile(f"Spark cannot find a data file of the table: {error}") from error
