@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
@@ -81,11 +81,17 @@ def hidden(text: str) -> str:
 
 def hide_in(error: BaseException) -> None:
     """Hide secrets in the texts of an error of another library and of its causes, which tracebacks show."""
+    for each in with_causes(error):
+        _hide_in_one(each)
+
+
+def with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes, each once: an error that is raised again may be one of its own causes."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
         seen.add(id(at))
-        _hide_in_one(at)
+        yield at
         at = at.__cause__ or at.__context__
 
 
@@ -93,16 +99,24 @@ _OF_ERRORS = ("strerror", "filename", "filename2", "object")  # attributes of er
 
 
 def _hide_in_one(error: BaseException) -> None:
-    """Hide secrets in the arguments and attributes of an error, and so in its text and `repr`."""
-    error.args = tuple(map(_without_secrets, error.args))
+    """Hide secrets in the arguments and attributes of an error, and so in its text and `repr`.
+
+    Thrift's errors let nobody set their attributes: their classes are passed by.
+    """
+    _set_args(error, tuple(map(_without_secrets, error.args)))
     for name in (*getattr(error, "__dict__", ()), *_OF_ERRORS):
         value = getattr(error, name, None)
         if (without := _without_secrets(value)) is not value:
             with suppress(AttributeError, TypeError):
-                setattr(error, name, without)
+                object.__setattr__(error, name, without)
     shown = str(error)
     if (without := hidden(shown)) != shown:
-        error.args = (without,)
+        _set_args(error, (without,))
+
+
+def _set_args(error: BaseException, args: tuple[Any, ...]) -> None:
+    if args != error.args:
+        object.__setattr__(error, "args", args)
 
 
 def _without_secrets(value: Any) -> Any:

@@ -7,7 +7,9 @@ import pickle
 import traceback
 
 import pytest
+from hive_metastore.ttypes import InvalidOperationException
 
+from lakescan.catalogs.answers import without_answers
 from lakescan.catalogs.properties import kept_secret
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.secrets import Secret, hidden, hide_in, keep, keep_of_address, secret
@@ -36,6 +38,24 @@ def test_causes_of_other_libraries_show_no_secret() -> None:
     failure.__cause__ = ValueError(f"Invalid header value b'Bearer {TOKEN}'")
     hide_in(failure)
     assert TOKEN not in "".join(traceback.format_exception(failure))
+
+
+def test_errors_of_thrift_show_no_secret() -> None:
+    keep([TOKEN])
+    failure = InvalidOperationException(message=f"refused for {TOKEN}")
+    hide_in(failure)
+    without_answers(failure)
+    assert TOKEN not in str(failure) + repr(failure)
+    assert "refused for ***" in str(failure)
+
+
+def test_an_error_that_is_one_of_its_own_causes_is_looked_through_once() -> None:
+    keep([TOKEN])
+    first, second = ValueError(f"first {TOKEN}"), ValueError(f"second {TOKEN}")
+    first.__cause__, second.__context__ = second, first
+    hide_in(first)
+    without_answers(first)
+    assert [str(first), str(second)] == ["first ***", "second ***"]
 
 
 def test_log_lines_show_no_secret(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from lakescan.errors import CorruptMetadata
+from lakescan.secrets import with_causes
 
 _MOST = 3  # faults that a message names
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '([^']+)'|Could not parse (.+?) into a Geo")
@@ -46,13 +47,11 @@ def unreadable(error: BaseException) -> str | None:
 
 def without_answers(error: BaseException) -> None:
     """Take errors of pydantic out of the causes of an error: they quote what a server has answered, with secrets."""
-    at: BaseException | None = error
-    while at is not None:
-        if type(at.__cause__).__module__ == "pydantic_core._pydantic_core":
-            at.__cause__ = None
-        if type(at.__context__).__module__ == "pydantic_core._pydantic_core":
-            at.__context__ = None
-        at = at.__cause__ or at.__context__
+    for each in with_causes(error):
+        if type(each.__cause__).__module__ == "pydantic_core._pydantic_core":
+            object.__setattr__(each, "__cause__", None)
+        if type(each.__context__).__module__ == "pydantic_core._pydantic_core":
+            object.__setattr__(each, "__context__", None)
 
 
 def unknown_type(error: BaseException) -> str | None:
