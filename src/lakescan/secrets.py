@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 _LEAST = 5  # letters; shorter texts are in every message
-_BEFORE, _AFTER = "([:=]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # of a value
-_WORD = 12  # letters: so many in lower case are no word
+_BEFORE, _AFTER = "([:='\"]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # of a value
+_WORD = 12  # letters: so many are no word
 _MOST = 20_000  # secrets; the oldest are forgotten first
 _KNOWN: dict[str, None] = {}
 _PASSWORD = re.compile(r"(?:^|//)[^/@:\s]*:([^/\s]+)@")  # in an address
@@ -68,11 +68,11 @@ def keep_of_address(value: Any) -> None:
 def hidden(text: str) -> str:
     """Return a text with `***` in the place of each secret.
 
-    One that looks like a word of a message (`another`) is hidden where it is a value: in `:another@`, `=another`, and
-    `Bearer another`.
+    One that looks like a word of a message (`another`) is hidden where it is a value: in `:another@`, `=another`, in
+    quotes, and in `Bearer another`.
     """
     for each in sorted((each for each in list(_KNOWN) if each in text), key=len, reverse=True):
-        if each.isalpha() and each.islower() and len(each) < _WORD:
+        if each.isalpha() and len(each) < _WORD:
             text = re.sub(f"{_BEFORE}{each}{_AFTER}", r"\1***", text)
         else:
             text = text.replace(each, "***")

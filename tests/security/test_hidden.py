@@ -89,7 +89,8 @@ def test_a_password_is_hidden_as_it_is_sent() -> None:
 
 
 def test_a_secret_that_is_a_word_is_hidden_where_it_is_a_value() -> None:
-    keep(["another"])
+    keep(["another", "SECRET"])
+    assert hidden("set AWS_SECRET_ACCESS_KEY, not 'SECRET'") == "set AWS_SECRET_ACCESS_KEY, not '***'"
     assert hidden("another server, Bearer another, u:another@h, token=another") == (
         "another server, Bearer ***, u:***@h, token=***"
     )
