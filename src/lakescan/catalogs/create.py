@@ -146,7 +146,8 @@ def planned_delta(catalog: Any, identifier: Identifier, definition: TableDefinit
     if isinstance(catalog, UnityCatalog):
         place = unity_place(catalog, identifier, definition.location)
         allowed = allowed_in(identifier.catalog, place.location)
-        return Storage(vended=place, allowed=allowed), place.location, definition_at(place, definition)
+        storage = Storage(io_properties=of_storage(catalog.properties), vended=place, allowed=allowed)
+        return storage, place.location, definition_at(place, definition)
     found = place_of_delta(catalog, identifier, definition.location)
     return found.storage, found.location, new_table(definition)
 

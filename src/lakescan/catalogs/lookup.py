@@ -123,7 +123,8 @@ def find(identifier: Identifier) -> FoundTable:
     with translated(identifier):
         if isinstance(catalog, UnityCatalog):
             found = catalog.find(identifier)
-            return FoundTable("delta", found.location, vended=found, allowed_locations=allowed)
+            properties = of_storage(catalog.properties)
+            return FoundTable("delta", found.location, properties, vended=found, allowed_locations=allowed)
         try:
             table: Any = catalog.load_table(identifier.within)
         except (NoSuchTableError, NoSuchPropertyException) as error:  # the latter: one without a type, as Spark's

@@ -14,7 +14,6 @@ from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.delta.log.managed import FEATURES
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, TableExists, UnsupportedFeature
-from lakescan.storage.issued import of_storage
 
 Name = tuple[str, ...]
 _T = TypeVar("_T")
@@ -32,11 +31,6 @@ class UnityCatalog:
 
     def __repr__(self) -> str:
         return f"UnityCatalog({self.name!r}, {self.client.uri!r})"
-
-    @property
-    def storage_settings(self) -> dict[str, str]:
-        """What the catalog's properties say of storage, such as an endpoint or a region."""
-        return of_storage(self.properties)
 
     def find(self, identifier: Identifier) -> UnityTable:
         """A table; raises pyiceberg's `NoSuchTableError`, and `UnsupportedFeature` for one that is not of Delta."""
@@ -60,7 +54,7 @@ class UnityCatalog:
             raise self._incomplete(identifier, answer)
         is_managed = any(properties.get(f"delta.feature.{each}") for each in FEATURES)
         names = self.table_names(identifier.within)
-        at = (self.client, identifier, names, uuid, _plain(location), self.storage_settings)
+        at = (self.client, identifier, names, uuid, _plain(location))
         return ManagedUnityTable(*at).found(answer) if is_managed else UnityTable(*at)
 
     def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
@@ -82,8 +76,7 @@ class UnityCatalog:
         uuid, location = found.text("table_id"), found.text("storage_location")
         if not uuid or not location:
             raise self._incomplete(identifier, found)
-        settings = self.storage_settings
-        return UnityTable(self.client, identifier, names, uuid, _plain(location), settings, is_old=True)
+        return UnityTable(self.client, identifier, names, uuid, _plain(location), is_old=True)
 
     def _incomplete(self, identifier: Identifier, answer: Answer) -> CorruptMetadata:
         return CorruptMetadata(

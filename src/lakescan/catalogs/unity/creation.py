@@ -57,7 +57,7 @@ class StagedTable(ManagedUnityTable):
             answer = self.client.get(f"/delta/v1{quoted_path('staging-tables', self.uuid, 'credentials')}")
         except Refused as error:
             raise StorageError(f"the catalog issues no credentials for the new table {self.name}: {error}") from error
-        return of_answer(answer, self.location, self.settings)
+        return of_answer(answer, self.location)
 
 
 @dataclass
@@ -72,7 +72,7 @@ class ExternalPlace(UnityTable):
             answer = self.client.get("/delta/v1/temporary-path-credentials", query)
         except Refused as error:
             raise StorageError(f"the catalog issues no credentials for {self.location}: {error}") from error
-        return of_answer(answer, self.location, self.settings)
+        return of_answer(answer, self.location)
 
 
 def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -> StagedTable | ExternalPlace:
@@ -81,8 +81,7 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
     if location is not None:
         if not catalog.namespace_exists(identifier.namespace):
             raise _no_namespace(identifier)
-        settings = catalog.storage_settings
-        return ExternalPlace(catalog.client, identifier, names, f"new {location}", location, settings, writes=True)
+        return ExternalPlace(catalog.client, identifier, names, f"new {location}", location, writes=True)
     path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'staging-tables')}"
     try:
         answer = catalog.client.send("POST", path, {"name": names[2]})
@@ -96,9 +95,7 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
         )
     required = _required(answer)
     where = folder.rstrip("/")
-    return StagedTable(
-        catalog.client, identifier, names, uuid, where, catalog.storage_settings, writes=True, required=required
-    )
+    return StagedTable(catalog.client, identifier, names, uuid, where, writes=True, required=required)
 
 
 def _required(answer: Answer) -> dict[str, Any]:

@@ -74,11 +74,10 @@ class Issued:
         return self.expiry is None or time.time() < self.expiry
 
 
-def of_answer(answer: Answer, location: str, settings: Mapping[str, str]) -> Issued:
+def of_answer(answer: Answer, location: str) -> Issued:
     """The credentials of an answer of the API of Delta tables, of those for the longest prefix of the location.
 
-    `settings` are the catalog's own, such as a region. Raises `StorageError` if there are none, `CorruptMetadata` if
-    they cannot be read.
+    Raises `StorageError` if there are none, `CorruptMetadata` if they cannot be read.
     """
     place = f"{normal(location)}/"
     prefixes = [(normal(each.text("prefix") or ""), each) for each in answer.nodes("storage-credentials")]
@@ -87,14 +86,14 @@ def of_answer(answer: Answer, location: str, settings: Mapping[str, str]) -> Iss
         raise StorageError(f"the catalog issues no credentials for {location} ({answer.request})")
     chosen = max(fitting, key=lambda each: len(each[0]))[1]
     found = {_NAMES[name]: value for name, value in chosen.texts("config").items() if name in _NAMES and value}
-    return Issued.until({**settings, **found}, chosen.get("expiration-time-ms"), location)
+    return Issued.until(found, chosen.get("expiration-time-ms"), location)
 
 
-def of_old_answer(answer: Answer, location: str, settings: Mapping[str, str]) -> Issued:
+def of_old_answer(answer: Answer, location: str) -> Issued:
     """The credentials of an answer of `temporary-table-credentials`."""
     known = ((name, answer.node(member).text(inner)) for member, inner, name in _OLD_NAMES)
     found = {name: value for name, value in known if value is not None}
-    return Issued.until({**settings, **found}, answer.get("expiration_time"), location)
+    return Issued.until(found, answer.get("expiration_time"), location)
 
 
 def renewed(known: Issued | None, ask: Callable[[], Issued]) -> Issued:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Self
 
@@ -33,8 +33,8 @@ _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 class UnityTable:
     """A table by its name and id, with credentials for its files (`lakescan.storage.credentials.Vended`).
 
-    `names` are those of the catalog, the schema and the table on the server. `settings` are FileIO properties of the
-    catalog. `is_old` says that the server has the older API alone for this table.
+    `names` are those of the catalog, the schema and the table on the server. `is_old` says that the server has the
+    older API alone for this table.
     """
 
     client: UnityClient
@@ -42,7 +42,6 @@ class UnityTable:
     names: tuple[str, str, str]
     uuid: str
     location: str
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     writes: bool = False
     is_old: bool = False
 
@@ -93,11 +92,11 @@ class UnityTable:
             if self.is_old:
                 body = {"table_id": self.uuid, "operation": operation}
                 answer = self.client.send("POST", "/temporary-table-credentials", body)
-                return of_old_answer(answer, self.location, self.settings)
+                return of_old_answer(answer, self.location)
             answer = self.client.get(f"{self._path}/credentials", {"operation": operation})
         except Refused as error:
             raise StorageError(f"the catalog issues no credentials ({operation}) for {self.name}: {error}") from error
-        return of_answer(answer, self.location, self.settings)
+        return of_answer(answer, self.location)
 
     @property
     def _path(self) -> str:
