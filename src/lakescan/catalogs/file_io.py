@@ -1,20 +1,23 @@
 """pyiceberg's files by Arrow's filesystems, as lakescan connects to them.
 
 For locations in Azure, pyiceberg takes adlfs, or hands container and account to Arrow as one name. For HDFS it leaves
-out Hadoop's settings and locations without a host, and for Google's storage tokens without an expiry.
+out Hadoop's settings and locations without a host, and for Google's storage tokens without an expiry. All locations
+pass the limits of the catalog: pyiceberg opens the metadata file that a catalog's entry names before lakescan does.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from pyarrow import fs as pafs
-from pyiceberg.io import PY_IO_IMPL
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io import PY_IO_IMPL, InputFile, OutputFile
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from lakescan.storage.filesystems import connected
+from lakescan.storage import Storage
+from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.options import StorageOptions
 
 _OWN = ("abfs", "gcs", "hdfs")
 
@@ -36,10 +39,34 @@ class ArrowFiles(PyArrowFileIO):
         found: tuple[str, str, str] = PyArrowFileIO.parse_location(location, properties or {})
         return found
 
+    @cached_property
+    def _allowed(self) -> AllowedLocations:
+        return AllowedLocations.of_catalog(self.properties)
+
+    @cached_property
+    def _storage(self) -> Storage:
+        """Access to stores, which sends secrets of Azure to their own account alone."""
+        return Storage(io_properties=of_storage(self.properties), allowed=AllowedLocations(is_named=False))
+
+    def new_input(self, location: str) -> PyArrowFile:
+        """Open a file to be read; raises `LocationRefused` for one outside of the catalog's limits."""
+        self._allowed.check(location)
+        return super().new_input(location)
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Open a file to be written; raises `LocationRefused`."""
+        self._allowed.check(location)
+        return super().new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file; raises `LocationRefused`."""
+        self._allowed.check(location if isinstance(location, str) else location.location)
+        super().delete(location)
+
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> pafs.FileSystem:
         kind = ALIASES.get(scheme, scheme)
         if kind in _OWN:
-            return connected(kind, netloc or "", StorageOptions.of(self.properties, ignore_unknown=True))
+            return self._storage.resolve(f"{scheme}://{netloc or ''}/")[0]
         return super()._initialize_fs(scheme, netloc)
 
 

@@ -25,12 +25,12 @@ from pyiceberg.exceptions import (
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
-from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.other_tables import named_by, tables_inside, tables_that_may_share
+from lakescan.catalogs.properties import warn_of_metadata
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
@@ -38,6 +38,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import MetadataNotWritten, parsed_metadata, with_all_metadata
 from lakescan.iceberg.write.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
+from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, storage_error
 from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import below
@@ -65,6 +66,11 @@ class HadoopTables(MetastoreCatalog):
     def __init__(self, storage: Storage, name: str = "", **properties: str) -> None:
         super().__init__(name, **properties)
         self._storage = storage
+
+    def _load_file_io(self, properties: Any = None, location: str | None = None) -> FileIO:
+        """Open no files by a table's own properties, which name classes to import."""
+        warn_of_metadata(properties or {}, (location or "a table").rpartition("/metadata/")[0])
+        return _NoFiles(self.properties)
 
     def _folder(self, name: _Name) -> str:
         """The folder of a table."""
@@ -159,7 +165,7 @@ class HadoopTables(MetastoreCatalog):
             raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(name[:-1])}")
         properties = dict(properties or {})
         metadata = new_table_metadata(schema, partition_spec, sort_order, folder, properties)
-        at = load_location_provider(folder, metadata.properties).new_table_metadata_file_location()
+        at = join(folder, "metadata/v1.metadata.json")
         return StagedTable(name, metadata, at, _NoFiles(self.properties), self)
 
     def create_table(
@@ -220,7 +226,8 @@ class HadoopCatalog(HadoopTables):
     def __init__(self, name: str, **properties: str) -> None:
         if not (warehouse := properties.get("warehouse", "").rstrip("/")):
             raise ValueError("a catalog of type hadoop needs its warehouse: the folder of its namespaces")
-        super().__init__(Storage(io_properties=of_storage(properties)), name, **properties)
+        allowed = AllowedLocations.of_catalog(properties)
+        super().__init__(Storage(io_properties=of_storage(properties), allowed=allowed), name, **properties)
         self._warehouse = warehouse
 
     def _folder(self, name: _Name) -> str:

@@ -45,7 +45,7 @@ from lakescan.errors import (
 from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.reporting import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.secrets import hide_in
-from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.allowed import ALLOWED, AllowedLocations, split_prefixes
 from lakescan.storage.azure_endpoints import with_account
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import absolute, split_location
@@ -71,7 +71,6 @@ _CONFIGURED: dict[str, dict[str, Any]] = {}  # what pyiceberg's configuration ha
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, Any], Catalog]] = {}
 _REPORTERS: dict[str, MetricsReporter] = {}  # those that the user gives as objects, and those that were imported
 KEY_MANAGER = "key-manager"
-ALLOWED = "allowed-locations"
 _LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
 _LENT_OF: dict[str, str] = {}  # the catalogs of these transactions, also of those that have ended
 _NUMBERS = count(1)  # of transactions
@@ -192,18 +191,14 @@ def allowed_locations(name: str) -> tuple[str, ...] | None:
     those of its catalog.
     """
     found = user_property(_LENT_OF.get(name, name), ALLOWED)
-    return None if found is None else tuple(_prefixes(found))
+    return None if found is None else split_prefixes(found)
 
 
 def _anchored(properties: dict[str, Any]) -> dict[str, Any]:
     """Properties whose limits mean the same folders in each process and working folder."""
     if (limits := properties.get(ALLOWED)) is None:
         return properties
-    return {**properties, ALLOWED: ",".join(map(absolute, _prefixes(str(limits))))}
-
-
-def _prefixes(limits: str) -> list[str]:
-    return [each.strip() for each in limits.split(",") if each.strip()]
+    return {**properties, ALLOWED: ",".join(map(absolute, split_prefixes(str(limits))))}
 
 
 def allowed_in(name: str, home: str | None = None) -> AllowedLocations:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ from lakescan.errors import LocationRefused
 from lakescan.storage.faults import shown
 from lakescan.storage.locations import ALIASES, absolute, is_in, normal, split_location
 
+ALLOWED = "allowed-locations"
 # Stores whose locations begin with the name of a bucket: no part of a location is the address of a host.
 _BUCKETS = ("s3://", "s3a://", "s3n://", "gs://", "gcs://")
 _METADATA_HOSTS = ("metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal")
@@ -34,6 +35,12 @@ class AllowedLocations:
     home: str | None = None
     prefixes: tuple[str, ...] | None = None
     is_named: bool = True
+
+    @staticmethod
+    def of_catalog(properties: Mapping[str, str]) -> AllowedLocations:
+        """Return the limits of a catalog's own properties, for files that the catalog's entries name."""
+        limits = properties.get(ALLOWED)
+        return AllowedLocations("/", None if limits is None else split_prefixes(limits), is_named=False)
 
     def at(self, home: str, prefixes: Sequence[str] | None, *, is_named: bool = True) -> AllowedLocations:
         """These for a table opened at `home`, a place that the reader has named, or else its catalog."""
@@ -73,6 +80,11 @@ class AllowedLocations:
             raise LocationRefused(
                 f"{shown(location)} is not below {shown(prefix)}, to which relocate has moved it: its path climbs out"
             )
+
+
+def split_prefixes(limits: str) -> tuple[str, ...]:
+    """Split the text of `allowed-locations` into its prefixes."""
+    return tuple(each.strip() for each in limits.split(",") if each.strip())
 
 
 def _folder_of(home: str) -> str:

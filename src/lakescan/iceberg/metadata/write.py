@@ -229,7 +229,13 @@ def _choose_locations() -> None:
             table_properties = {name: table_properties[name] for name in table_properties if name != _PROVIDER}
         return theirs(table_location, table_properties)
 
-    users = ["pyiceberg.catalog", "pyiceberg.table", "pyiceberg.catalog.sql", "pyiceberg.catalog.dynamodb"]
+    users = [
+        "pyiceberg.catalog",
+        "pyiceberg.table",
+        "pyiceberg.table.locations",
+        "pyiceberg.catalog.sql",
+        "pyiceberg.catalog.dynamodb",
+    ]
     for name in (*users, "pyiceberg.catalog.bigquery_metastore"):
         with contextlib.suppress(ImportError):
             setattr(importlib.import_module(name), theirs.__name__, load_location_provider)
