@@ -33,15 +33,22 @@ OWN = [1, 2]
 ROWS = pa.table({"id": pa.array(OWN, pa.int64())})
 OUTSIDE = 666  # the id of each row outside
 CODE = "lakescan_trap.Trap"
+# What Spark's workers run has no environment of the test: `trap` names the file there.
 TRAP = """
 import os
-open(os.environ["LAKESCAN_TRAP"], "a").write("imported ")
+NOTES = os.environ.get("LAKESCAN_TRAP", "{notes}")
+open(NOTES, "a").write("imported ")
 class Trap:
     def __init__(self, *a, **k):
-        open(os.environ["LAKESCAN_TRAP"], "a").write("called ")
+        open(NOTES, "a").write("called ")
 def call(*a, **k):
     Trap()
 """
+
+
+def trap(notes: Path | str = "") -> str:
+    """The text of the module that nobody may import; it notes in a file that it ran."""
+    return TRAP.format(notes=notes)
 
 
 @dataclass
@@ -71,7 +78,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Afterwards, nothing of the trap has run, the stranger got no request, and nothing outside has changed."""
     sprung = tmp_path / "sprung"
     (tmp_path / "modules").mkdir()
-    (tmp_path / "modules" / "lakescan_trap.py").write_text(TRAP)
+    (tmp_path / "modules" / "lakescan_trap.py").write_text(trap())
     monkeypatch.syspath_prepend(tmp_path / "modules")
     monkeypatch.setenv("LAKESCAN_TRAP", str(sprung))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
