@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
@@ -31,7 +33,7 @@ from lakescan.storage import Storage, reachable
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.azure_endpoints import with_account
 from lakescan.storage.credentials import Credential, Credentials
-from lakescan.storage.issued import with_server
+from lakescan.storage.issued import is_of_storage, with_server
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.settings import settings_named
 from tests.support.rest_server import Request, RestServer, rest_server
@@ -722,3 +724,71 @@ def test_every_setting_of_obstore_is_described_or_not_offered() -> None:
         )
     }
     assert unknown == set()
+
+
+# What Hadoop's client in PySpark's JARs (hadoop-client-api 3.5.0) reads of a store, as its `core-default.xml` lists it:
+# who is trusted, and where requests go. Names that only tune it are those of `TUNED`.
+OF_HADOOP_S_CLIENT = {
+    "classes": {
+        "fs.abfs.impl", "fs.abfss.impl", "fs.gs.impl", "fs.s3a.assumed.role.credentials.provider",
+        "fs.s3a.aws.credentials.provider", "fs.s3a.delegation.token.binding", "fs.s3a.impl",
+        "fs.s3a.signing-algorithm", "fs.s3a.committer.name",
+    },
+    "hosts": {
+        "fs.s3a.accesspoint.required", "fs.s3a.assumed.role.sts.endpoint", "fs.s3a.assumed.role.sts.endpoint.region",
+        "fs.s3a.connection.ssl.enabled", "fs.s3a.endpoint", "fs.s3a.path.style.access", "fs.s3a.ssl.channel.mode",
+    },
+    "proxies": {f"fs.s3a.proxy.{each}" for each in ("domain", "host", "password", "port", "username", "workstation")},
+    "credentials": {
+        "fs.azure.authorization", "fs.azure.authorization.caching.enable", "fs.azure.local.sas.key.mode",
+        "fs.azure.sas.expiry.period", "fs.azure.saskey.usecontainersaskeyforallaccess", "fs.azure.secure.mode",
+        "fs.gs.auth.client.id", "fs.gs.auth.client.secret", "fs.gs.auth.refresh.token",
+        "fs.gs.auth.service.account.json.keyfile", "fs.gs.auth.type", "fs.gs.project.id", "fs.s3a.access.key",
+        "fs.s3a.acl.default", "fs.s3a.assumed.role.arn", "fs.s3a.assumed.role.policy",
+        "fs.s3a.assumed.role.session.duration", "fs.s3a.assumed.role.session.name", "fs.s3a.encryption.algorithm",
+        "fs.s3a.encryption.context", "fs.s3a.encryption.key", "fs.s3a.secret.key",
+        "fs.s3a.security.credential.provider.path", "fs.s3a.session.token",
+    },
+    "folders": {
+        "fs.azure.buffer.dir", "fs.gs.working.dir", "fs.s3a.buffer.dir", "fs.s3a.committer.staging.tmp.path",
+    },
+}  # fmt: skip
+TUNED = re.compile(
+    r"fs\.s3a\.(attempts|audit|change\.detection|committer\.(abort|magic|staging\.(unique|conflict)|threads)|"
+    r"connection\.(establish|maximum|timeout|ttl)|downgrade|etag|executor|fast\.upload|list|max\.total|multi|paging|"
+    r"readahead|block\.size|retry|select|socket|threads|user\.agent).*"
+    r"|fs\.gs\.(block|bucket\.delete|create|fadvise|inputstream|marker|outputstream|rewrite).*"
+    r"|fs\.azure\.(enable\.readahead|user\.agent\.prefix)"
+)
+
+
+def settings_of_hadoop() -> set[str]:
+    """The names of settings of stores that Hadoop's client in PySpark's JARs reads, by its list of defaults."""
+    pyspark = pytest.importorskip("pyspark")
+    (jar,) = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
+    with zipfile.ZipFile(jar) as opened:
+        found = ElementTree.fromstring(opened.read("core-default.xml")).findall("property/name")
+    names = {str(each.text).strip() for each in found}
+    return {each for each in names if each.startswith(("fs.s3a.", "fs.azure.", "fs.abfs", "fs.gs."))}
+
+
+def test_every_setting_of_hadoop_s_client_is_described_as_the_user_s_own() -> None:
+    names = settings_of_hadoop()
+    assert len(names) > 100
+    of_trust = set[str]().union(*OF_HADOOP_S_CLIENT.values())
+    assert {each for each in names if not TUNED.fullmatch(each)} == of_trust
+    for name in (*names, *of_trust, "fs.s3a.bucket.lake.endpoint", "spark.hadoop.fs.s3a.endpoint"):
+        assert of_server({name: "x"}, "a server") == {}, name
+        assert with_server({}, {name: "x"}, "a server") == {}, name
+        assert not is_of_storage(name), name  # no such property of a table or a catalog configures files
+
+
+def test_no_setting_is_sent_to_hadoop_s_client() -> None:
+    """Spark reads files by its own settings, which lakescan looks at and never changes."""
+    root = Path(lakescan.__file__).parent
+    for file in root.rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"hadoopConfiguration|newHadoopConf|_jsc\b.*set", text), file
+        for call in re.findall(r"(?:conf\.set|try_set|\.config)\(([^)]*)\)", text):
+            assert "hadoop" not in call, (file, call)
+            assert "fs." not in call, (file, call)
