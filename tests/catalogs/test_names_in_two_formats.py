@@ -54,7 +54,14 @@ def test_a_name_of_two_tables_is_an_error_that_leads_to_both(lake: lakescan.Cata
 def test_a_namespace_that_another_client_dropped_keeps_its_delta_tables(lake: lakescan.Catalog, other: Any) -> None:
     with pytest.raises(TableExists):
         lake.drop_namespace("n")
+    lake.create_namespace("n.below")
+    lake.create_table("n.below.u", "id BIGINT", format="delta")
+    other.drop_namespace("n.below")
     other.drop_namespace("n")
+    assert lake.list_namespaces() == ["n"]
+    assert lake.list_namespaces("n") == ["n.below"]
+    assert lake.namespace_exists("n")
+    assert not lake.namespace_exists("belo")
     assert lake.list_tables("n") == ["n.t"]
     assert lakescan.table("lake.n.t").scan().to_arrow().num_rows == 3
     with pytest.raises(TableExists):

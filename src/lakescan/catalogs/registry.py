@@ -33,6 +33,7 @@ from lakescan.catalogs.properties import (
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
+from lakescan.catalogs.sql_delta_names import with_namespaces_of_delta
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import (
     InvalidOption,
@@ -340,6 +341,7 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
                 opened = rest_catalog_class()(name, **properties)
             case "sql":
                 opened = with_own_properties(load_catalog(name, **with_connections(name, properties)))
+                opened = with_namespaces_of_delta(opened)
             case _:
                 opened = with_own_properties(load_catalog(name, **properties))
         opened = with_all_metadata(opened)

@@ -30,6 +30,13 @@ class SqlDeltaNames:
         rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
         return sorted(row.name for row in rows)
 
+    def namespaces(self) -> set[tuple[str, ...]]:
+        """The namespaces that have Delta tables."""
+        from sqlalchemy import select
+
+        rows = self._run(lambda table: select(table.c.namespace).where(table.c.catalog == self.catalog.name).distinct())
+        return {tuple(row.namespace.split(".")) for row in rows}
+
     def other(self, name: tuple[str, ...]) -> str | None:
         """None: all tables of the catalog's database are Iceberg's or Delta's."""
         return None
@@ -95,6 +102,29 @@ class SqlDeltaNames:
                 raise
             _WITH_TABLE.discard(engine)  # an earlier state of the database was restored
             return []
+
+
+def with_namespaces_of_delta(catalog: Any) -> Any:
+    """Let a namespace exist as long as it has Delta tables, as pyiceberg does for Iceberg tables; return the catalog.
+
+    Other clients do not see Delta tables, and drop a namespace that has no others.
+    """
+    names, theirs = SqlDeltaNames(catalog), type(catalog)
+
+    def namespace_exists(namespace: str | tuple[str, ...]) -> bool:
+        name = catalog.identifier_to_tuple(namespace)
+        if theirs.namespace_exists(catalog, name):
+            return True
+        return any(each[: len(name)] == name for each in names.namespaces())
+
+    def list_namespaces(namespace: str | tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        name = catalog.identifier_to_tuple(namespace) if namespace else ()
+        found = set(theirs.list_namespaces(catalog, name))
+        below = (each for each in names.namespaces() if len(each) > len(name) and each[: len(name)] == name)
+        return [*found.union(each[: len(name) + 1] for each in below)]
+
+    catalog.namespace_exists, catalog.list_namespaces = namespace_exists, list_namespaces
+    return catalog
 
 
 @cache
