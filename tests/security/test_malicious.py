@@ -27,6 +27,7 @@ from lakescan.catalogs.registry import connection
 from lakescan.cli.commands import app
 from lakescan.errors import LakescanError, LocationRefused
 from tests.security.test_settings_of_others import stranger
+from tests.support.manifests import rewrite_avro
 from tests.support.rest_server import RestServer, rest_server
 
 OWN = [1, 2]
@@ -261,6 +262,8 @@ OPERATIONS: dict[str, Callable[[lakescan.Table, World], Any]] = {
     "maintain": lambda t, w: t.maintain(),
     "restore": lambda t, w: t.restore(1),
 }
+# Those that open, rewrite or remove files that metadata names.
+OF_FILES = ("health", "files", "append", "delete", "manifests", "compact", "clone", "expire", "orphans", "restore")
 COMMANDS = ("describe", "schema", "properties", "history", "head", "count", "health", "explain", "snapshots")
 
 
@@ -321,6 +324,58 @@ def test_a_malicious_iceberg_table(world: World, planted: str, version: str) -> 
         attempt("clone", lambda: limited.clone_table("db.copy", "limited.db.t"))
         attempt("again", lambda: limited.create_table("db.t", "id BIGINT", replace=True))
         attempt("drop", lambda: limited.drop_table("db.t"))
+
+
+def everywhere(w: World) -> dict[str, str]:
+    """Places outside, as manifests and logs may spell them."""
+    path = str(w.rows)
+    return {
+        "a path": path,
+        "a URI": w.rows.as_uri(),
+        "a URI without slashes": f"file:{path}",
+        "a URI with a host": f"file://localhost{path}",
+        "another case": f"FILE://{path}",
+        "dots": f"{w.lake}/../{w.outside.name}/rows.parquet",
+        "dots in a URI": f"file://{w.lake}/x/../../{w.outside.name}/rows.parquet",
+        "escaped dots": f"file://{w.lake}/%2e%2e/{w.outside.name}/rows.parquet",
+        "escaped slashes": f"{w.lake}%2F..%2F..%2F{w.outside.name}/rows.parquet",
+        "a host": f"{w.address}/rows.parquet",
+        "a namenode": f"{w.address}/rows.parquet".replace("http:", "hdfs:"),
+        "the machine": "http://169.254.169.254/latest/meta-data/rows.parquet",
+        "the machine's namenode": "hdfs://169.254.169.254/rows.parquet",
+        "the machine in Azure": "abfss://c@169.254.169.254/rows.parquet",
+        "a bucket": "s3://bucket/rows.parquet",
+        "Hugging Face": "hf://datasets/stranger/rows.parquet",
+    }
+
+
+PLACES = list(everywhere(World(Path("/l"), Path("/o"), "http://h", None)))  # type: ignore[arg-type]
+
+
+def with_files(path: Path, member: str, place: str) -> None:
+    """Let a manifest, or a list of manifests, name another file."""
+
+    def change(records: list[Any]) -> None:
+        for each in records:
+            found = each.get("data_file", each)
+            found[member] = place
+
+    rewrite_avro(path, change)
+
+
+@pytest.mark.parametrize(
+    ("place", "named"), [(each, ("file_path", "manifest_path")[at % 2]) for at, each in enumerate(PLACES)]
+)
+def test_a_malicious_manifest(world: World, place: str, named: str) -> None:
+    lake = limited_catalog(world)
+    metadata = Path(connection("limited").load_table("db.t").metadata_location.removeprefix("file://")).parent
+    (manifest,) = (each for each in metadata.glob("*.avro") if not each.name.startswith("snap-"))
+    (manifests,) = metadata.glob("snap-*.avro")
+    with_files(manifest if named == "file_path" else manifests, named, everywhere(world)[place])
+    with pytest.raises(LakescanError):
+        lakescan.table("limited.db.t").scan().to_arrow()
+    attack(lambda: lakescan.table("limited.db.t"), world, OF_FILES)
+    attempt("drop", lambda: lake.drop_table("db.t", purge=True))
 
 
 Actions = list[dict[str, Any]]
@@ -483,6 +538,42 @@ def with_sidecars(log: Path, w: World) -> None:
     checkpoint = log / f"{0:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
     checkpoint.write_text("\n".join(map(json.dumps, actions)))
     pointer(version=0, size=len(actions))(log, w)
+
+
+def with_checkpoint(member: str) -> Callable[[Path, World, str], Any]:
+    """A checkpoint that names a file elsewhere: of rows, of a vector, of removed rows, of more actions."""
+
+    def change(log: Path, w: World, place: str) -> None:
+        actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+        kept = [each for each in actions if "commitInfo" not in each]
+        if member == "add":
+            with_add(lambda w: place)(kept, w)
+        elif member == "remove":
+            with_remove(lambda w: place)(kept, w)
+        elif member == "vector":
+            with_vector("p", lambda w: place)(kept, w)
+        else:
+            kept.append({"sidecar": {"path": place, "sizeInBytes": 9, "modificationTime": 1}})
+        with_features(kept, "v2Checkpoint")
+        kept.insert(0, {"checkpointMetadata": {"version": 0}})
+        name = f"{0:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+        (log / name).write_text("\n".join(map(json.dumps, kept)))
+        (log / f"{0:020d}.json").write_text(
+            "\n".join(map(json.dumps, [each for each in kept if "sidecar" not in each][1:]))
+        )
+        pointer(version=0, size=len(kept))(log, w)
+
+    return change
+
+
+CHECKPOINTS = ("add", "remove", "vector", "sidecar")
+
+
+@pytest.mark.parametrize(("place", "member"), [(each, CHECKPOINTS[at % 4]) for at, each in enumerate(PLACES)])
+def test_a_malicious_checkpoint(world: World, place: str, member: str) -> None:
+    folder = delta_table(world)
+    with_checkpoint(member)(folder / "_delta_log", world, everywhere(world)[place])
+    attack(limited_to(folder), world, OF_FILES)
 
 
 LOGS: dict[str, Callable[[Path, World], Any]] = {
