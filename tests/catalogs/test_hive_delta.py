@@ -440,3 +440,27 @@ def _calls(fault: lost.Fault, hive: Hive) -> Iterator[None]:
 
     with patch.object(opened, "__enter__", lambda self: Faulty(enter(self))):
         yield
+
+
+def test_entries_lead_nowhere_that_the_user_does_not_allow(hive: Hive, hive_uri: str, tmp_path: Path) -> None:
+    """Nor do their parameters name code or hosts."""
+    lake = tmp_path / "lake"
+    limits = {"allowed-locations": str(lake)}
+    limited = lakescan.catalog("limited", type="hive", uri=hive_uri, warehouse=f"file://{lake}", **limits)
+    lakescan.save(ROWS, tmp_path / "outside", format="delta")
+    more = {"py-io-impl": "no.such.Class", "s3.endpoint": "http://127.0.0.2:9", "allowed-locations": str(tmp_path)}
+    places = (
+        (tmp_path / "outside").as_uri(), f"file://{lake}/../outside", "s3://bucket/t", "hdfs://127.0.0.2:9/t",
+        "hdfs://169.254.169.254/t", "abfss://c@stranger.dfs.core.windows.net/t",
+    )  # fmt: skip
+    for at, place in enumerate(places):
+        delta, iceberg = {"spark.sql.sources.provider": "delta"}, {"table_type": "ICEBERG"}
+        put_entry(limited, f"db.d{at}", {**delta, **more}, location=str(lake / "d"), path=place)
+        metadata = {"metadata_location": f"{place}/metadata/v1.metadata.json"}
+        put_entry(limited, f"db.i{at}", {**iceberg, **metadata, **more}, location=str(lake / "i"))
+        for name in (f"limited.db.d{at}", f"limited.db.i{at}"):
+            with pytest.raises(lakescan.LocationRefused):
+                lakescan.table(name).to_arrow()
+    lakescan.save(ROWS, lake / "own", format="delta")
+    put_entry(limited, "db.own", {**delta, **more}, path=str(lake / "own"))
+    assert ids(lakescan.table("limited.db.own")) == [1, 2]
