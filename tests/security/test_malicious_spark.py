@@ -55,6 +55,20 @@ def _nothing_runs_in_workers(notes: Path) -> Iterator[None]:
     assert not notes.exists()
 
 
+@pytest.fixture(autouse=True)
+def _hadoop_s_client_keeps_its_settings(spark: Any) -> Iterator[None]:
+    """Nothing that a server or a table sets is sent to Hadoop's client in Spark."""
+
+    def settings() -> tuple[str, dict[str, str]]:
+        of_hadoop = spark.sparkContext._jsc.hadoopConfiguration().getPropsWithPrefix("fs.")
+        of_session = {name: value for name, value in spark.conf.getAll.items() if "fs." in name or "hadoop" in name}
+        return str(of_hadoop), of_session
+
+    before = settings()
+    yield
+    assert settings() == before
+
+
 def test_workers_could_spring_the_trap(spark: Any, notes: Path) -> None:
     def imported(_: Any) -> list[str]:
         import lakescan_trap  # type: ignore[import-not-found]
