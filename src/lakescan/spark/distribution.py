@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakescan.common.references import quoted
 from lakescan.dml.select import ACTION_AT, FILE_AT, ChangeQuery
 from lakescan.dml.statements import Action
+from lakescan.spark.row_widths import row_width
 from lakescan.write.clustering import partition_codes
 from lakescan.write.table_writes import TableWrites
 
@@ -18,14 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _CODE = "__lakescan_partition"
+_SHORT = 256  # bytes
 
 
 def clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
     """New rows, shuffled by their partition if the table asks for it."""
-    by_name = {name.lower(): name for name in frame.columns}
-    sources = {
-        name: F.col(quoted(by_name[name.lower()])) for name in writes.partition_sources if name.lower() in by_name
-    }
+    by_name = {name.lower(): column for name, column in zip(frame.columns, _short_values(frame), strict=True)}
+    sources = {name: by_name[name.lower()] for name in writes.partition_sources if name.lower() in by_name}
     if not writes.is_clustered or not sources:
         return frame
     return _shuffled(frame, _code(writes, sources))
@@ -34,10 +34,10 @@ def clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
 def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
     """The rows of a statement's query, new and changed ones shuffled by their partition if the table asks for it."""
     writing = {n: each for n, each in query.actions.items() if each.action != Action.DELETE}
-    columns = [F.col(quoted(name)) for name in frame.columns]
+    columns, short = [F.col(quoted(name)) for name in frame.columns], _short_values(frame)
     sources = {}
     for name in writes.partition_sources:
-        values = [(n, columns[each.values[name]]) for n, each in writing.items() if name in each.values]
+        values = [(n, short[each.values[name]]) for n, each in writing.items() if name in each.values]
         if values:
             sources[name] = F.coalesce(*(F.when(columns[ACTION_AT] == n, value) for n, value in values))
     if not writes.is_clustered or not sources:
@@ -47,14 +47,25 @@ def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites)
     return _shuffled(frame, F.when(is_written, _code(writes, sources)).otherwise(F.xxhash64(columns[FILE_AT])))
 
 
+def _short_values(frame: DataFrame) -> list[Column]:
+    """The columns; long values are null. All batches of keys are small so, and rows of these values share one task."""
+    found = []
+    for field in frame.schema.fields:
+        name = quoted(field.name)
+        width = row_width([field.dataType], [name])
+        is_short = F.expr(f"{' + '.join(width.variable)} <= {_SHORT}") if width is not None and width.variable else None
+        found.append(F.col(name) if is_short is None else F.when(is_short, F.col(name)))
+    return found
+
+
 def _code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
     """A number for each row, equal within a partition."""
     names = list(sources)
 
-    def code(*columns: pa.Array) -> pa.Array:
+    def lakescan_code(*columns: pa.Array) -> pa.Array:
         return partition_codes(writes, dict(zip(names, columns, strict=True)))
 
-    return F.arrow_udf(code, "long")(*sources.values())
+    return F.arrow_udf(lakescan_code, "long")(*sources.values())
 
 
 def _shuffled(frame: DataFrame, code: Column) -> DataFrame:

@@ -38,6 +38,7 @@ from lakescan.query.dialect.types import of_arrow
 from lakescan.query.given_frames import may_have_rounded
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
@@ -47,7 +48,7 @@ from lakescan.spark.session import parallelism
 from lakescan.spark.source_keys import SourceKeys
 from lakescan.spark.statements import frame_of_others, query_frame, query_schema, session_settings
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import in_arrow, is_spark, own_errors, task_number, use_this_python
+from lakescan.spark.workers import is_spark, own_errors, task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.write.partitioned_writer import remove_written
@@ -182,12 +183,13 @@ def _run(
     finishing = one.finishing
     try:
         # One task needs no clustering, and Sail does not find the columns that it goes by.
+        handed = HandedRows(frame)
         rows = clustered_changes(frame, writes.query, writes.rows) if is_spark(spark) else frame.coalesce(1)
-        found = in_arrow(rows, _sinking(writes), _SCHEMA)
+        found = handed.in_arrow(rows, _sinking(writes), _SCHEMA)
         finish = _finishing(finishing, files)
         if finishing.writer is not None and files.have_few_rows:
             with own_errors(), _in_words_of(one):
-                parts = found.toArrow().sort_by("file")
+                parts = handed.run(found, lambda parts: parts.toArrow().sort_by("file"))
             rows = [row for batch in finish(iter(parts.to_batches())) for row in batch.to_pylist()]
         else:
             # Files are written again by all tasks, however small the bitmaps are; deletes of some files by one.
@@ -196,7 +198,8 @@ def _run(
                 tasks = min(tasks, len(files.plan) // _FILES + 1)
             sorted_parts = found.repartition(tasks, "file").sortWithinPartitions("file")
             with own_errors(), _in_words_of(one):
-                rows = sorted_parts.mapInArrow(finish, _SCHEMA).toArrow().to_pylist()
+                finished = handed.in_arrow(sorted_parts, finish, _SCHEMA)
+                rows = handed.run(finished, lambda parts: parts.toArrow().to_pylist())
         for row in rows:
             if row["kind"] == _TWICE:
                 file, position = pickle.loads(row["data"])

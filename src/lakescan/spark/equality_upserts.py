@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakescan.dml.equality import check_whole, commit_upserts
-from lakescan.spark.workers import in_arrow, use_this_python
+from lakescan.spark.arrow_batches import HandedRows
+from lakescan.spark.workers import use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.write.partitioned_writer import new_write_id, remove_written
@@ -30,7 +31,9 @@ def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: 
     writes, of_keys, write_id = target.writes, target.key_writes(keys), new_write_id()
     frame, written = frame.drop(*others), Upserted()
     try:
-        for row in in_arrow(frame, _writing(writes, of_keys, write_id, deletes), "files binary").collect():
+        handed = HandedRows(frame)
+        files = handed.in_arrow(frame, _writing(writes, of_keys, write_id, deletes), "files binary")
+        for row in handed.run(files, lambda files: files.collect()):
             written.add(pickle.loads(row["files"]))
     except BaseException:
         remove_written(writes, write_id)

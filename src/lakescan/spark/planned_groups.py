@@ -35,7 +35,7 @@ def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: 
 
     table, rows_of = GroupRows.of(shared, numbered if numbers else None)
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def lakescan_read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group in rows_of.groups(batch):
                 for rows in read_group(group, context):
@@ -48,5 +48,5 @@ def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: 
 
     # From one partition, rows go round the others in turn: each gets one group.
     sent = spark.createDataFrame(table).coalesce(1).repartition(len(shared))
-    frame = sent.mapInArrow(read, returned)
+    frame = sent.mapInArrow(lakescan_read, returned)
     return frame if plan.limit is None else frame.limit(plan.limit)

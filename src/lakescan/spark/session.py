@@ -55,6 +55,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         from lakescan.spark.audit import settings_of_session
         from lakescan.spark.pushdown import switch_on
         from lakescan.spark.source import source_class
+        from lakescan.spark.unmeasured_writes import bound_writes
         from lakescan.spark.workers import use_this_python
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
@@ -71,6 +72,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         spark.dataSource.register(source_class(name, **settings, catalogs=given()))
     _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
     watch(_send_catalogs)
+    bound_writes(spark)
 
 
 def _send_catalogs() -> None:

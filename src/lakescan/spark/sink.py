@@ -19,6 +19,7 @@ from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
+from lakescan.spark.arrow_batches import PIECE, rows_of
 from lakescan.spark.audit import settings_in_task
 from lakescan.spark.batch_target import query_of
 from lakescan.spark.workers import check_numbered, task_number
@@ -79,6 +80,9 @@ class _Tasks:
     """The part of a writer that batches and micro-batches share. `_new` is the table that the write creates, if any."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
+        self._has_fillers = rows.names[-1:] == [PIECE]
+        if self._has_fillers:
+            rows = rows.remove(len(rows) - 1)
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
         opened, options = sink.open(rows), sink.options
         if options.distribution_mode == "hash":
@@ -108,6 +112,8 @@ class _Tasks:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
+        if self._has_fillers:
+            iterator = rows_of(iterator, [(each.name, each.nullable) for each in self._rows], has_fillers=True)
         if self._writes.rules.assigned(self._writes.schema, self._rows):
             check_numbered("assigning ids of an identity column")
         if self._keys is not None:

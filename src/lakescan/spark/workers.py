@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    Batches = Iterator[pa.RecordBatch]
-
 _RAISED = re.compile(r"^lakescan\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nTraceback |\Z)", re.DOTALL | re.MULTILINE)
 _UNSUPPORTED = "unsupported feature: "
 _NEEDED = ("pyarrow", "lakescan")
@@ -122,22 +120,6 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
             yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(versions)], names=["name", "version"])
 
     return probe
-
-
-def in_arrow(frame: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
-    """What `frame.mapInArrow` is, for columns of any names: PySpark takes a name with dots for a member of a struct.
-
-    Args:
-        frame: The rows.
-        work: What a task does with its batches, whose columns have the names of the frame.
-        schema: The columns of the result.
-    """
-    names = frame.columns
-
-    def named(batches: Batches) -> Batches:
-        return work(batch.rename_columns(names) for batch in batches)
-
-    return frame.toDF(*(f"c{n}" for n in range(len(names)))).mapInArrow(named, schema)
 
 
 def in_one_task(spark: SparkSession, frame: DataFrame) -> DataFrame:

@@ -11,11 +11,12 @@ import pyarrow as pa
 from lakescan.common.references import quoted
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import SessionSettings
+from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import in_arrow, in_one_task, own_errors, task_number, use_this_python
+from lakescan.spark.workers import in_one_task, own_errors, task_number, use_this_python
 from lakescan.transaction.save import write_checked
 from lakescan.write.table_writes import TableWrites, WrittenFile
 from lakescan.write.upserts import Upserted, write_newest
@@ -60,9 +61,10 @@ class SparkRows:
             yield pa.RecordBatch.from_pydict({"file": pa.array(files, pa.binary())})
 
         with own_errors():
+            handed = HandedRows(self._frame)
             frame = clustered(self._frame, writes)
             frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
-            rows = in_arrow(frame, write, "file binary").collect()
+            rows = handed.run(handed.in_arrow(frame, write, "file binary"), lambda files: files.collect())
         return [pickle.loads(row["file"]) for row in rows]
 
     def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
@@ -78,9 +80,10 @@ class SparkRows:
 
         whole = Upserted()
         with own_errors():
+            handed = HandedRows(self._frame)
             frame = last_rows(self._frame, keys.schema.names)
             frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
-            for row in in_arrow(frame, write, "files binary").collect():
+            for row in handed.run(handed.in_arrow(frame, write, "files binary"), lambda files: files.collect()):
                 whole.add(pickle.loads(row["files"]))
         return whole
 

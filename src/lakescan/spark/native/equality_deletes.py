@@ -79,7 +79,7 @@ class DeletedKeys:
         names = [_key(i) for i in ids]
         columns = [f"{name} {field.dataType.simpleString()}" for name, field in zip(names, target.fields, strict=True)]
 
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def lakescan_read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for data in batch.column(0):
                     for file in pickle.loads(data.as_py()):
@@ -89,7 +89,7 @@ class DeletedKeys:
         rows = delete_files(files)
         tasks = [pickle.dumps(rows[n : n + _FILES_A_TASK]) for n in range(0, len(rows), _FILES_A_TASK)]
         sent = self._spark.createDataFrame(pa.table({"files": pa.array(tasks, pa.binary())})).repartition(len(tasks))
-        keys = sent.mapInArrow(read, ", ".join([*columns, f"{_SCOPE} string", f"{_SEQUENCE} long"]))
+        keys = sent.mapInArrow(lakescan_read, ", ".join([*columns, f"{_SCOPE} string", f"{_SEQUENCE} long"]))
         return keys.groupBy(_SCOPE, *names).agg(F.max(_SEQUENCE).alias(_SEQUENCE))
 
 

@@ -1,0 +1,225 @@
+"""Handing rows to Python in batches that are bounded by their number of records, instead of being measured.
+
+Spark 4.1 and later measure a batch after each row, to end it at `spark.sql.execution.arrow.maxBytesPerBatch`. That
+takes longer than to convert the rows. Here, a batch has a number of records instead. Rows of fixed width are so few
+that they stay within the limit. A row that is wider than its share of the limit is followed by fillers: empty rows, one
+for each further share, which Python drops. So no batch is larger than one that Spark measures: the limit, and one row.
+
+The session's settings are not changed. Local properties of the thread lift Spark's limit for the jobs of one action.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from lakescan.spark.python_functions import runs_python_functions
+from lakescan.spark.row_widths import RowWidth, row_width
+from lakescan.spark.session import conf, is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    Batches = Iterator[pa.RecordBatch]
+
+T = TypeVar("T")
+
+BYTES, RECORDS = (f"spark.sql.execution.arrow.max{each}PerBatch" for each in ("Bytes", "Records"))
+_FIELDS, _COMPILES = "spark.sql.codegen.maxFields", "spark.sql.codegen.wholeStage"
+_UNLIMITED = 2**31 - 1
+_DEFAULT_BYTES, _DEFAULT_RECORDS = 64 * 2**20, 10_000  # Spark's
+_DEFAULT_FIELDS = 100  # Spark's
+PIECE = "__lakescan_piece"
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """The limits of a session's batches.
+
+    `is_lowered` tells whether one action may have fewer records in a batch. `fields` is how many fields a plan has at
+    most that Spark compiles.
+    """
+
+    bytes: int = _DEFAULT_BYTES
+    records: int = _DEFAULT_RECORDS
+    is_lowered: bool = True
+    fields: int = _DEFAULT_FIELDS
+
+
+@dataclass(frozen=True)
+class BatchBound:
+    """How many records a batch has at most.
+
+    `pieces` is SQL for an array that has 0 for a row, and further numbers for its fillers; None without fillers.
+    """
+
+    records: int
+    pieces: str | None = None
+
+
+def batch_bound(width: RowWidth | None, limits: BatchLimits) -> BatchBound | None:
+    """Bound batches by records so that they stay within a limit of bytes, as batches do that Spark measures.
+
+    Args:
+        width: The bytes of a row; None if they are not known.
+        limits: The limits that the session sets.
+
+    Returns:
+        The bound; None if Spark has to measure batches.
+    """
+    if width is None or limits.records <= 0:
+        return None
+    if width.variable and width.fields >= limits.fields:
+        return None  # where Spark does not compile a plan, it copies a wide row for each of its fillers
+    share = max(limits.bytes // limits.records, 1)
+    # If the fixed columns alone take most of a share, a batch has fewer records: else all rows would need fillers.
+    needed = max(2 * width.fixed if width.variable else width.fixed, 1)
+    if needed > share and not limits.is_lowered:
+        return None
+    share = max(needed, share)
+    records = min(limits.records, max(limits.bytes // share, 1))
+    if not width.variable:
+        return BatchBound(records)
+    more = " + ".join(width.variable)
+    fillers = f"CAST(least(({more} + {width.fixed - 1}L) DIV {share}L, {records}L) AS INT)"
+    return BatchBound(
+        records, f"CASE WHEN {more} > {share - width.fixed}L THEN sequence(0, {fillers}) ELSE array(0) END"
+    )
+
+
+class HandedRows:
+    """The rows of a frame on their way to Python, in an action that Spark measures only if nothing bounds its batches.
+
+    Spark measures the rows of frames with Python functions of others, whose batches nothing else would bound.
+    `sets_properties_last` is for a job whose local properties are set after those of its session.
+    """
+
+    def __init__(self, frame: DataFrame, *, sets_properties_last: bool = False) -> None:
+        self._spark = frame.sparkSession
+        limits = _limits(self._spark)
+        if limits is not None and sets_properties_last:
+            limits = replace(limits, is_lowered=True)
+        is_bounded = limits is not None and batch_bound(_width(frame), limits) is not None
+        self._limits = limits if is_bounded and not _may_run_functions(frame) else None
+        self._records = _UNLIMITED
+
+    @property
+    def properties(self) -> Mapping[str, int] | None:
+        """The local properties that lift Spark's limit; None if it measures the rows."""
+        return None if self._limits is None else {BYTES: _UNLIMITED, RECORDS: self._records}
+
+    def in_arrow(self, frame: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
+        """Do what `frame.mapInArrow` does, for columns of any names: PySpark reads a name with dots as a member.
+
+        Args:
+            frame: The rows, or a frame that is made from them.
+            work: What a task does with its batches, whose columns have the names of the frame.
+            schema: The columns of the result.
+        """
+        filled = self.with_fillers(frame)
+        fields, has_fillers = [(field.name, field.nullable) for field in frame.schema.fields], filled is not None
+
+        def lakescan_rows(batches: Batches) -> Batches:
+            return work(rows_of(batches, fields, has_fillers=has_fillers))
+
+        plain = frame if filled is None else filled
+        return plain.toDF(*(f"c{n}" for n in range(len(plain.columns)))).mapInArrow(lakescan_rows, schema)
+
+    def with_fillers(self, frame: DataFrame) -> DataFrame | None:
+        """The rows, followed by their fillers, and a last column that is 0 for rows; None if rows need no fillers."""
+        width = _width(frame)
+        bound = None if self._limits is None else batch_bound(width, self._limits)
+        if bound is None or width is None:
+            self._limits = None
+            return None
+        self._records = min(self._records, bound.records)
+        if bound.pieces is None:
+            return None
+        names = _names(frame)
+        pieced = frame.toDF(*names).select("*", F.expr(f"explode({bound.pieces})").alias(PIECE))
+        is_row = F.col(PIECE) == 0
+        columns = [F.when(is_row, F.col(name)) if n in width.columns else F.col(name) for n, name in enumerate(names)]
+        return pieced.select(*columns, F.col(PIECE)).toDF(*frame.columns, PIECE)
+
+    def run(self, frame: DataFrame, action: Callable[[DataFrame], T]) -> T:
+        """Run an action of a frame that `in_arrow` made, or of one that is made from it."""
+        if self.properties is None:
+            return action(frame)
+        with _local_properties(self._spark, self.properties):
+            return action(frame)
+
+
+def _limits(spark: SparkSession) -> BatchLimits | None:
+    """The limits of a session; None if batches cannot be bounded for one action of it, or if it sets the bytes itself.
+
+    Local properties give way to settings that the session has, and without pinned threads, others would have them too.
+    """
+    if is_connect(spark) or os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+        return None
+    if conf(spark, BYTES) is not None:
+        return None
+    records, fields = conf(spark, RECORDS), int(conf(spark, _FIELDS) or _DEFAULT_FIELDS)
+    if (conf(spark, _COMPILES) or "true").lower() != "true":
+        fields = 0
+    if records is None:
+        return BatchLimits(fields=fields)
+    return BatchLimits(records=int(records), is_lowered=False, fields=fields)
+
+
+def _may_run_functions(frame: DataFrame) -> bool:
+    try:
+        return runs_python_functions(frame)
+    except Exception:  # of py4j: another Spark, with other classes
+        return True
+
+
+@contextmanager
+def _local_properties(spark: SparkSession, properties: Mapping[str, int]) -> Iterator[None]:
+    """Give properties to the jobs of this thread; settings of the session override them."""
+    context = spark.sparkContext
+    before = {name: context.getLocalProperty(name) for name in properties}
+    try:
+        for name, value in properties.items():
+            context.setLocalProperty(name, str(value))
+        yield
+    finally:
+        for name, old in before.items():
+            context.setLocalProperty(name, old)
+
+
+def _names(frame: DataFrame) -> list[str]:
+    return [f"c{n}" for n in range(len(frame.columns))]
+
+
+def _width(frame: DataFrame) -> RowWidth | None:
+    return row_width([field.dataType for field in frame.schema.fields], _names(frame))
+
+
+def rows_of(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fillers: bool) -> Batches:
+    """The rows of batches without fillers.
+
+    Args:
+        batches: As Spark hands them to a task.
+        fields: The name of each column, and whether it has nulls; fillers are null.
+        has_fillers: Whether there are fillers, and a last column that is 0 for rows.
+    """
+    for batch in batches:
+        rows = batch
+        if has_fillers:
+            piece = batch.column(batch.num_columns - 1)
+            if pc.max(piece).as_py():
+                rows = batch.filter(pc.equal(piece, 0))
+                if not rows.num_rows:
+                    continue
+        named = [
+            field.with_name(name).with_nullable(nullable)
+            for field, (name, nullable) in zip(batch.schema, fields, strict=False)
+        ]
+        yield pa.RecordBatch.from_arrays(rows.columns[: len(fields)], schema=pa.schema(named))

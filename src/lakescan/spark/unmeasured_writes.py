@@ -1,0 +1,95 @@
+"""`df.write.format(...)` of classic sessions: a rule of Spark's optimizer bounds the batches that tasks get.
+
+Spark plans such a write by itself, so nothing of lakescan's runs around its job. The rule (`Writes.java`, compiled by
+the Janino that Spark has) wraps the write of a Python data source: the job gets local properties that lift Spark's
+limit, and rows get their fillers. Where something is not understood, the write stays as it is, and Spark measures.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from lakescan.spark.arrow_batches import PIECE, HandedRows
+from lakescan.spark.session import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = logging.getLogger("lakescan")
+_OWNER = uuid4().hex
+_RULE = "lakescan.Writes$Rule"
+
+
+def bound_writes(spark: SparkSession) -> None:
+    """Install the rule in a classic session, unless it is there. Spark measures rows where that is not possible."""
+    if is_connect(spark):
+        return
+    try:
+        _install(spark)
+    except Exception:  # of Java, py4j, or a vendor's Spark
+        _LOG.debug("rows of df.write are measured: the optimizer rule cannot be installed", exc_info=True)
+
+
+def _install(spark: SparkSession) -> None:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    context: Any = spark.sparkContext
+    session: Any = spark
+    jvm, owner = context._jvm, f"{os.getpid()} {_OWNER}"
+    experimental = session._jsparkSession.experimental()
+    converters = jvm.scala.jdk.javaapi.CollectionConverters
+    rules = list(converters.asJava(experimental.extraOptimizations()))
+    if any(each.getClass().getName() == _RULE and each.owner() == owner for each in rules):
+        return
+    ensure_callback_server_started(context._gateway)
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook((files("lakescan.spark") / "Writes.java").read_text(encoding="utf-8"))
+    arguments, wanted = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+    arguments.add(_Bounds(spark))
+    arguments.add(owner)
+    rule = compiler.getClassLoader().loadClass(_RULE).getConstructors()[0].newInstance(arguments.toArray())
+    for each in [*(other for other in rules if other.getClass().getName() != _RULE), rule]:
+        wanted.add(each)
+    getattr(experimental, "extraOptimizations_$eq")(converters.asScala(wanted).toSeq())
+
+
+class _Bounds:
+    """Answers the rule: the properties of a write's job, and its rows with fillers; None to leave the write."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext
+
+    def apply(self, request: Any) -> Any:
+        """Bound the batches of a write."""
+        try:
+            return self._bound(request)
+        except Exception:  # a Spark that differs from what was tried
+            _LOG.debug("the rows of a write are measured", exc_info=True)
+            return None
+
+    def _bound(self, request: Any) -> Any:
+        from pyspark.sql import DataFrame, SparkSession
+
+        jvm, session = self._context._jvm, request["session"]
+        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, request["query"])
+        frame: Any = DataFrame(rows, SparkSession(self._context, session))
+        handed = HandedRows(frame, sets_properties_last=True)
+        filled = handed.with_fillers(frame)
+        if handed.properties is None:
+            return None
+        answer, properties = jvm.java.util.HashMap(), jvm.java.util.HashMap()
+        for name, value in handed.properties.items():
+            properties.put(name, str(value))
+        answer.put("properties", properties)
+        if filled is not None:
+            answer.put("query", filled._jdf.queryExecution().optimizedPlan())
+            answer.put("piece", PIECE)
+        return answer
+
+    class Java:
+        implements = ("java.util.function.Function",)
