@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.lower import NO_SPARK, native_frame, why_session
+from lakescan.spark.native.lower import NO_SPARK, NativeFiles, native_frame, why_session
 from lakescan.spark.planned_groups import read_planned
 from lakescan.spark.session import parallelism, register, session_zone
 from lakescan.spark.sql_conditions import SparkFilter
@@ -72,22 +73,29 @@ def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -
     return frame_of_plan(spark, scan, plan, numbers_files=numbers_files), plan
 
 
-def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, numbers_files: bool = False) -> DataFrame:
-    """The rows of a plan of a scan without SQL conditions.
+def frame_of_plan(
+    spark: SparkSession,
+    scan: ScanSpec,
+    plan: ScanPlan,
+    *,
+    numbers_files: bool = False,
+    reader: Callable[..., NativeFiles] | None = None,
+) -> DataFrame:
+    """The rows of a plan of a scan without SQL conditions; `reader` as in `native_frame`.
 
     With `numbers_files`, the column `_file` is the number of the file in the plan, which is smaller than its path.
     """
     scan = replace(scan, zone=session_zone(spark))
     paths = plan.table.files["path"].combine_chunks() if numbers_files else None
-    reason = why_arrow(scan) or why_session(spark, scan)
+    reason = why_arrow(scan) or why_session(spark, scan, sets=reader is None)
     if reason is not None:
         return read_planned(spark, scan, plan, paths)
-    lanes = choose_lanes(scan, plan, spark)
+    lanes = choose_lanes(scan, plan, spark, looks_up=reader is None)
     _refuse(scan, lanes.reasons)
     native = pa.array(lanes.native)
     frames = []
     if lanes.native.any():
-        frames.append(native_frame(spark, scan, scan.plan_of(plan, native), lanes.roots, paths))
+        frames.append(native_frame(spark, scan, scan.plan_of(plan, native), lanes.roots, paths, reader))
     if not lanes.native.all() or not frames:
         others = plan.table.filter(pa.array(~lanes.native))
         rest = scan.in_few_groups().plan_table(others, parallelism=_parallelism(spark, scan))

@@ -73,6 +73,10 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
     watch(_send_catalogs)
     bound_writes(spark)
+    if not is_connect(spark):
+        from lakescan.spark.native.rule import install
+
+        install(spark)
 
 
 def _send_catalogs() -> None:

@@ -92,8 +92,7 @@ class TableSource(DataSource):
                 "distributed planning by a Python data source",
                 "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
             )
-        staged = StagedReads.of(scan, self.session)
-        scan = as_session_reads(scan, self.session)
+        scan, staged = self._as_session_reads(scan)
         if list(schema.names) != scan.output.names:
             scan = scan.narrowed(schema.names)
         if isinstance(schema, pa.Schema):
@@ -101,6 +100,16 @@ class TableSource(DataSource):
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism, staged)
+
+    @property
+    def batch_scan(self) -> tuple[ScanSpec, StagedReads | None] | None:
+        """The pinned scan, and what its tasks check of the session; None for a metadata table, or if none is pinned."""
+        if self._pinned is None or self._pinned[1] is not None:
+            return None
+        return self._as_session_reads(self._pinned[0])
+
+    def _as_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
+        return as_session_reads(scan, self.session), StagedReads.of(scan, self.session)
 
     def _pin(self, scan: ScanSpec, name: str | None) -> None:
         """Pin the snapshot or version that the scan resolves to now: later commits do not change what is read."""
@@ -195,7 +204,7 @@ class TableReader(DataSourceReader):
         self._schema, self._parallelism, self._staged = schema, parallelism, staged
         self._planned: list[InputPartition] | None = None
         self._carried: tuple[str, bytes] | None = None
-        self._zone = scan.zone if _depends_on_zone(scan) else None
+        self._zone = scan.zone if depends_on_zone(scan) else None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._scan is not None and self._planned is None:
@@ -224,7 +233,7 @@ class TableReader(DataSourceReader):
         return read_partition(partition, self._schema, self._carried)
 
 
-def _depends_on_zone(scan: ScanSpec) -> bool:
+def depends_on_zone(scan: ScanSpec) -> bool:
     """Whether the filter may keep other rows in another time zone."""
     kinds = (scan.selectable.by_id[each].type for each in fields_read(scan.filter))
     return has_sql(scan.condition) or any(isinstance(each, t.Timestamp) and each.zoned for each in kinds)

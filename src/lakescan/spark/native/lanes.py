@@ -156,10 +156,11 @@ def _has_distinct_members(kind: t.Type) -> bool:
     return all(_has_distinct_members(f.type) for f in t.children(kind))
 
 
-def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None) -> Lanes:
+def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, looks_up: bool = True) -> Lanes:
     """Choose the lane of each file of a plan for a session; reads at most a few footers.
 
-    Without a session, files in object stores are for the Arrow lane.
+    Without a session, files in object stores are for the Arrow lane. `looks_up`: whether Spark looks up each file
+    before it reads.
     """
     files, count = plan.files, len(plan.table)
     why = _Why(count)
@@ -185,7 +186,7 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None) -> 
     roots = _roots(scan, paths, files["size"], spark, why)
     limits = _OF_STORES if roots else _OF_FOLDERS
     most = limits.small if _mean_size(plan, why.native) < limits.bytes else limits.large
-    if why.native.sum() > most:
+    if (looks_up or roots) and why.native.sum() > most:
         small = "small " if most == limits.small else ""
         why.where(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _SEQUENCE, _FILE, _FIRST = "sequence", "file", "first_row_id"
 _OF_FILES = {FILE.id, ROW_ID.id}  # metadata columns whose values only the facts of files have
 # Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
-_READ_OPTIONS = {
+READ_OPTIONS = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
@@ -68,12 +68,14 @@ def native_frame(
     plan: ScanPlan,
     roots: Mapping[str, str],
     numbered: pa.Array | None = None,
+    reader: Callable[..., NativeFiles] | None = None,
 ) -> DataFrame:
     """The rows of a plan whose files can all use the native lane.
 
     `roots` are the names in Spark of schemes with authorities; see `Lanes`. The column `_file` is a place in
-    `numbered`, if these paths are given.
+    `numbered`, if these paths are given. `reader` is how Spark gets the files; by default their paths.
     """
+    files = reader or NativeFiles
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
     fields = columns_needed(scan, keys.compared)
@@ -84,7 +86,7 @@ def native_frame(
         if mask.any():
             subset = scan.plan_of(plan, pa.array(mask))
             used = keys if with_facts else None
-            parts.append(_NativeFiles(spark, scan, subset, context, used, fields, roots, numbered).rows())
+            parts.append(files(spark, scan, subset, context, used, fields, roots, numbered).rows())
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
@@ -102,7 +104,7 @@ def _reads(scan: ScanSpec) -> set[int]:
     return {f.id for f in scan.read_context().columns_for(scan.filter).fields}
 
 
-class _NativeFiles:
+class NativeFiles:
     """Native files of a scan -> data frame of the scan's output. Without `keys`, the files need no facts."""
 
     def __init__(
@@ -119,16 +121,17 @@ class _NativeFiles:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
         self._numbered = numbered
         self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table.location)
+        self._reads = _reads(scan)
         self._locations = [_for_spark(context.storage.relocated(p), roots) for p in plan.files["path"].to_pylist()]
 
     def rows(self) -> DataFrame:
         """The rows, with the column names of the output."""
-        frame = self._read()
-        if self._keys is None:
+        facts = None if self._keys is None else self._facts()
+        frame = self._read(facts)
+        if self._keys is None or facts is None:
             columns = {f.id: self._columns.value(f, self._columns.column(f)) for f in self._fields}
             index = F.col("_metadata.row_index")
             return self._filtered_output(frame, {**columns, POS.id: index})
-        facts = self._facts()
         frame = facts.placed(frame, [self._columns.column(f) for f in self._fields])
         columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
         if _FILE in facts:
@@ -146,8 +149,9 @@ class _NativeFiles:
             frame = frame.where(condition(self._plan.filter, columns | nested))
         return frame.select(*(selected(columns[each.path[0].id], each) for each in self._scan.selection.columns))
 
-    def _read(self) -> DataFrame:
+    def _read(self, facts: FileFacts | None) -> DataFrame:
         """The files as Spark reads them, all of them."""
+        del facts  # they are joined
         frame, listed = self._listed()
         if listed == len(self._locations):
             return frame
@@ -166,7 +170,7 @@ class _NativeFiles:
         A Connect session lists nothing before `inputFiles` asks for it.
         """
         reader = self._spark.read.schema(self._columns.schema(self._fields))
-        for name, value in {**_READ_OPTIONS, **more}.items():
+        for name, value in {**READ_OPTIONS, **more}.items():
             reader = reader.option(name, value)
         try:
             with listing_here(self._spark, self._locations):
@@ -180,14 +184,15 @@ class _NativeFiles:
     def _facts(self) -> FileFacts:
         assert self._keys is not None
         plan, files = self._plan, self._plan.files
-        values: dict[str, pa.Array] = {_SEQUENCE: files["sequence_number"].combine_chunks()}
+        values: dict[str, pa.Array] = {}
+        if self._keys.keys:
+            values[_SEQUENCE] = files["sequence_number"].combine_chunks()
         for number, ids in enumerate(self._keys.keys):
             values[f"scope_{number}"] = self._keys.scopes(plan, ids)
-        read = _reads(self._scan)
-        if FILE.id in read:
+        if FILE.id in self._reads:
             paths = files["path"].combine_chunks()
             values[_FILE] = paths if self._numbered is None else pc.index_in(paths, value_set=self._numbered)
-        if ROW_ID.id in read:
+        if ROW_ID.id in self._reads:
             values[_FIRST] = files["first_row_id"].combine_chunks()
         constants = files["constants"].combine_chunks()
         for field in self._fields:
@@ -197,8 +202,14 @@ class _NativeFiles:
                 is_constant = np.isin(files["spec_id"].to_numpy(), specs)
                 if not is_constant.all():
                     values[f"is_constant_{field.id}"] = pa.array(is_constant)
-        sizes = self._context.storage.sizes(files["path"].to_pylist())
-        return FileFacts(self._spark, [_as_uri(path) for path in self._locations], sizes, self._deleted(), values)
+        return self._made_facts(self._deleted(), values)
+
+    def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> FileFacts:
+        return FileFacts(self._spark, [_as_uri(path) for path in self._locations], self._sizes(), deleted, values)
+
+    def _sizes(self) -> np.ndarray:
+        """The current sizes of the files: those in the metadata may be stale."""
+        return self._context.storage.sizes(self._plan.files["path"].to_pylist())
 
     def _deleted(self) -> list[BitMap64]:
         """The deleted row positions of each file."""
@@ -231,11 +242,14 @@ class _NativeFiles:
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
 
 
-def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
-    """The reason why a session cannot use the native lane; None if it can. Sets `FIELD_IDS` if the scan needs it."""
+def why_session(spark: SparkSession, scan: ScanSpec, *, sets: bool = True) -> str | None:
+    """The reason why a session cannot use the native lane; None if it can.
+
+    With `sets`, sets `FIELD_IDS` if the scan needs it; without, each relation has it as an option.
+    """
     if not is_spark(spark):
         return NO_SPARK
-    if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
+    if sets and scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
         return f"the platform does not allow setting {FIELD_IDS}, which finds columns by field id"
     if conf(spark, NULL_STRUCTS) == "true":
         return f"{NULL_STRUCTS} is true: structs whose fields are all newer than the file would be null"

@@ -1,0 +1,216 @@
+"""Classic sessions: reads of lakescan's data sources become scans of Spark's Parquet reader before Spark plans a query.
+
+A read of a Python data source is complete and right by itself. A rule of Spark's optimizer (`Lakescan.java`) hands each
+read that is left in a plan to `Replacement`, with the columns, conditions and the limit above it. The answer is a
+plan over the files that the query needs. Spark evaluates all conditions again. Where something is not understood, the
+read stays as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import pyspark
+
+from lakescan.common.schema import Schema
+from lakescan.errors import LakescanError
+from lakescan.expressions.bind import binds
+from lakescan.expressions.implied import implied
+from lakescan.expressions.predicate import Predicate, conjunction, conjuncts, has_sql
+from lakescan.spark.audit import settings_of_session
+from lakescan.spark.frames import frame_of_plan
+from lakescan.spark.native.lanes import choose_lanes, why_arrow
+from lakescan.spark.native.relation import RelationFiles, java_class, new_rule, title_of
+from lakescan.spark.session import conf, is_connect, parallelism, session_zone
+from lakescan.spark.source import TableSource, depends_on_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakescan.scan_spec import ScanSpec
+    from lakescan.spark.audit import StagedReads
+
+_LOG = logging.getLogger("lakescan")
+_OWNER = uuid4().hex
+_RULE = "lakescan.Lakescan$Rule"
+_MOST_SOURCES = 32
+# Settings with which a relation's partition columns, or files without rows, would count as rows.
+_REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
+_INSTALLED: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()  # the reason against, or None
+
+
+def install(spark: SparkSession) -> str | None:
+    """Install the rule in a session, unless it is there; return the reason if that is not possible."""
+    if is_connect(spark):
+        return "the session is of Spark Connect"
+    try:
+        reason = _install(spark)
+    except Exception as error:  # of Java, py4j, or a vendor's Spark
+        _LOG.debug("the optimizer rule cannot be installed", exc_info=True)
+        reason = f"this Spark does not take lakescan's optimizer rule ({type(error).__name__})"
+    _INSTALLED[spark] = reason
+    return reason
+
+
+def is_installed(spark: SparkSession) -> bool:
+    """Whether reads in the session are replaced."""
+    return _INSTALLED.get(spark, "") is None
+
+
+def _install(spark: SparkSession) -> str | None:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    context: Any = spark.sparkContext
+    session: Any = spark
+    owner = f"{os.getpid()} {_OWNER}"
+    experimental = session._jsparkSession.experimental()
+    rules = list(_each(experimental.extraOptimizations()))
+    ours = [each for each in rules if each.getClass().getName() == _RULE]
+    if ours and all(each.owner() == owner for each in ours):
+        return None
+    ensure_callback_server_started(context._gateway)
+    rule = new_rule(spark, Replacement(spark), owner)
+    values = context._jvm.java.util.ArrayList()
+    for each in [*(other for other in rules if other.getClass().getName() != _RULE), rule]:
+        values.add(each)
+    wanted = context._jvm.scala.jdk.javaapi.CollectionConverters.asScala(values).toSeq()
+    getattr(experimental, "extraOptimizations_$eq")(wanted)
+    return None
+
+
+def _each(values: Any) -> Iterable[Any]:
+    iterator = values.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+class _Sources:
+    """The data sources that were unpickled last, by the hash of their bytes."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, TableSource | None] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, java: Any, scan: Any) -> TableSource | None:
+        """The data source of a read; None if it is not one of lakescan's."""
+        key = java.sourceHash(scan)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        data = bytes(java.pickledSource(scan))
+        source = pickle.loads(data) if TableSource.__module__.encode() in data else None
+        if not isinstance(source, TableSource):
+            source = None
+        with self._lock:
+            self._known[key] = source
+            while len(self._known) > _MOST_SOURCES:
+                self._known.popitem(last=False)
+        return source
+
+
+class Replacement:
+    """Answers the rule: the plan of a read's columns, None to leave the read as it is, or an error as text."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._sources = _Sources()
+
+    def apply(self, request: Any) -> Any:
+        """Return a plan of Spark's, None, or the name of the data source and an error's text in two lines."""
+        name = ""
+        try:
+            java, scan = java_class(self._spark), request["scan"]
+            name = str(java.shortName(scan))
+            return self._plan(java, scan, request)
+        except LakescanError as error:
+            return f"{name}\n\n{type(error).__module__}.{type(error).__name__}: {error}\n"
+        except Exception as error:  # a Spark that differs from what was tried
+            _LOG.warning("a read by format(%r) is not replaced: %s: %s", name, type(error).__name__, error)
+            _LOG.debug("a read is not replaced", exc_info=True)
+            return None
+
+    def _plan(self, java: Any, scan: Any, request: Any) -> Any:
+        options = {str(key).lower(): str(value) for key, value in dict(java.options(scan)).items()}
+        if options.get("lane", "").lower() == "arrow" or java.hasPushedFilters(scan):
+            return None
+        spark = self._session(request["session"])
+        if any(conf(spark, name) == value for name, value in _REFUSED.items()):
+            return None
+        source = self._sources.of(java, scan)
+        found = None if source is None or source.pushdown else source.batch_scan
+        if found is None:
+            return None
+        limit = request["limit"]
+        return replaced_rows(spark, *found, list(request["columns"]), list(request["conditions"]), limit)
+
+    def _session(self, java_session: Any) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        own: Any = self._spark
+        return self._spark if own._jsparkSession.equals(java_session) else SparkSession(own.sparkContext, java_session)
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+def replaced_rows(
+    spark: SparkSession,
+    scan: ScanSpec,
+    staged: StagedReads | None,
+    columns: list[str],
+    conditions: list[str],
+    limit: int,
+) -> Any:
+    """The plan of the columns of a scan, over the files that may match the conditions; None to leave the read.
+
+    `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
+    """
+    zone = session_zone(spark)
+    if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
+        return None
+    if "distributed" in (scan.planning_mode("data"), scan.planning_mode("delete")):
+        return None
+    if staged is not None:
+        staged.check(settings_of_session(spark))
+    scan = replace(scan, zone=zone)
+    pruning = [_implied(spark, scan, text) for text in conditions]
+    if columns != scan.output.names:
+        scan = scan.narrowed(columns)
+    if scan.options.lane != "native" and why_arrow(scan) is not None:
+        return None
+    scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))
+    planned = scan if limit < 0 else scan.limit(limit)
+    plan = planned.for_reading().plan(scan.options.parallelism or parallelism(spark))
+    if len(plan.table) and scan.options.lane != "native":
+        lanes = choose_lanes(scan, plan, spark, looks_up=False)
+        if not lanes.native.any():
+            return None
+    reader = partial(RelationFiles, title=title_of(scan, plan))
+    frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader)
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Predicate:
+    """What a condition over the columns of a read implies of columns of the table."""
+    same = [each.path[0] for each in scan.selection.columns if len(each.path) == 1 and each.path[0].name == each.name]
+    schema = Schema(tuple(same))
+    found = implied(
+        condition[1:],
+        schema,
+        time_zone=conf(spark, "spark.sql.session.timeZone") or "",
+        case_sensitive=True,
+        ansi=condition[0] == "1",
+    ).predicate
+    usable = [each for each in conjuncts(found) if binds(each, schema, zone=scan.zone, case_sensitive=True)]
+    return conjunction(usable)
