@@ -48,7 +48,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     use_this_python(spark)
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
-        _refuse(scan, {reason: 1})
+        refuse_arrow(scan, {reason: 1})
         return _read_planned(spark, scan) if not is_spark(spark) or _is_planned_here(scan) else _source(spark, scan)
     return frame_of_plan(spark, scan, _plan(spark, scan.for_reading()))
 
@@ -68,7 +68,7 @@ def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -
     scan.check_for_workers()
     use_this_python(spark)
     if (reason := why_arrow(scan) or why_session(spark, scan)) is not None:
-        _refuse(scan, {reason: 1})
+        refuse_arrow(scan, {reason: 1})
     plan = _plan(spark, scan)
     return frame_of_plan(spark, scan, plan, numbers_files=numbers_files), plan
 
@@ -87,11 +87,11 @@ def frame_of_plan(
     """
     scan = replace(scan, zone=session_zone(spark))
     paths = plan.table.files["path"].combine_chunks() if numbers_files else None
-    reason = why_arrow(scan) or why_session(spark, scan, sets=reader is None)
+    reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         return read_planned(spark, scan, plan, paths)
     lanes = choose_lanes(scan, plan, spark, looks_up=reader is None)
-    _refuse(scan, lanes.reasons)
+    refuse_arrow(scan, lanes.reasons)
     native = pa.array(lanes.native)
     frames = []
     if lanes.native.any():
@@ -122,7 +122,7 @@ def explained(scan: ScanSpec) -> str:
     return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
 
 
-def _refuse(scan: ScanSpec, reasons: dict[str, int]) -> None:
+def refuse_arrow(scan: ScanSpec, reasons: dict[str, int]) -> None:
     """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
     if reasons and scan.options.lane == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")

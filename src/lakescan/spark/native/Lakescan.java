@@ -120,9 +120,13 @@ public class Lakescan {
     /** The conditions of the filters that Python can read, as SQL; evaluated again by Spark. */
     List conditions() {
       List texts = new ArrayList();
-      for (int i = 0; i < above.size(); i++) {
-        if (above.get(i) instanceof Filter) {
-          Conditions.add(((Filter) above.get(i)).condition(), read, texts);
+      for (int i = above.size() - 1; i >= 0; i--) {
+        LogicalPlan node = (LogicalPlan) above.get(i);
+        if (node instanceof LocalLimit || !node.deterministic()) {
+          break; // It has to see the rows that conditions above it remove.
+        }
+        if (node instanceof Filter) {
+          Conditions.add(((Filter) node).condition(), read, texts);
         }
       }
       return texts;
@@ -130,17 +134,13 @@ public class Lakescan {
 
     /** The rows that the limit takes if there is no filter below it; -1 otherwise. */
     int limit() {
-      int rows = -1;
-      for (int i = above.size() - 1; i >= 0; i--) {
-        if (above.get(i) instanceof Filter) {
-          return -1;
-        }
+      for (int i = above.size() - 1; i >= 0 && !(above.get(i) instanceof Filter); i--) {
         if (above.get(i) instanceof LocalLimit) {
           Expression limit = ((LocalLimit) above.get(i)).limitExpr();
           return limit instanceof Literal ? ((Number) ((Literal) limit).value()).intValue() : -1;
         }
       }
-      return rows;
+      return -1;
     }
   }
 

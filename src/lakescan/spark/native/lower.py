@@ -242,14 +242,11 @@ class NativeFiles:
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
 
 
-def why_session(spark: SparkSession, scan: ScanSpec, *, sets: bool = True) -> str | None:
-    """The reason why a session cannot use the native lane; None if it can.
-
-    With `sets`, sets `FIELD_IDS` if the scan needs it; without, each relation has it as an option.
-    """
+def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
+    """The reason why a session cannot use the native lane; None if it can. Sets `FIELD_IDS` if the scan needs it."""
     if not is_spark(spark):
         return NO_SPARK
-    if sets and scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
+    if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
         return f"the platform does not allow setting {FIELD_IDS}, which finds columns by field id"
     if conf(spark, NULL_STRUCTS) == "true":
         return f"{NULL_STRUCTS} is true: structs whose fields are all newer than the file would be null"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
+# Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
 _OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false"}
 _VARIABLE = (s.StringType, s.BinaryType, s.DecimalType)
 _LOADERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway: one class loader for each JVM
@@ -65,7 +66,7 @@ def _compiled(spark: SparkSession) -> tuple[Any, Any]:
         loader = compiler.getClassLoader()
         methods = {each.getName(): each for each in loader.loadClass("lakescan.Lakescan").getDeclaredMethods()}
         _LOADERS[gateway] = _Static(gateway, methods), loader
-    return _LOADERS[gateway]  # type: ignore[no-any-return]
+    return _LOADERS[gateway]
 
 
 class _Static:

@@ -28,11 +28,12 @@ from lakescan.expressions.bind import binds
 from lakescan.expressions.implied import implied
 from lakescan.expressions.predicate import Predicate, conjunction, conjuncts, has_sql
 from lakescan.spark.audit import settings_of_session
-from lakescan.spark.frames import frame_of_plan
+from lakescan.spark.frames import frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import RelationFiles, java_class, new_rule, title_of
 from lakescan.spark.session import conf, is_connect, parallelism, session_zone
 from lakescan.spark.source import TableSource, depends_on_zone
+from lakescan.storage.faults import told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,6 +126,7 @@ class Replacement:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._sources = _Sources()
+        self._warned: set[str] = set()
 
     def apply(self, request: Any) -> Any:
         """Return a plan of Spark's, None, or the name of the data source and an error's text in two lines."""
@@ -135,10 +137,17 @@ class Replacement:
             return self._plan(java, scan, request)
         except LakescanError as error:
             return f"{name}\n\n{type(error).__module__}.{type(error).__name__}: {error}\n"
+        except KeyboardInterrupt:  # in a notebook: Spark would go on
+            return f"{name}\nthe query was interrupted while lakescan planned a read"
         except Exception as error:  # a Spark that differs from what was tried
-            _LOG.warning("a read by format(%r) is not replaced: %s: %s", name, type(error).__name__, error)
-            _LOG.debug("a read is not replaced", exc_info=True)
+            self._warn(f"a read by format({name!r}) stays in the Arrow lane: {type(error).__name__}: {told(error)}")
             return None
+
+    def _warn(self, text: str) -> None:
+        """Log a warning once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            _LOG.warning(text, exc_info=True)
 
     def _plan(self, java: Any, scan: Any, request: Any) -> Any:
         options = {str(key).lower(): str(value) for key, value in dict(java.options(scan)).items()}
@@ -161,6 +170,8 @@ class Replacement:
         return self._spark if own._jsparkSession.equals(java_session) else SparkSession(own.sparkContext, java_session)
 
     class Java:
+        """The interface that py4j gives the object."""
+
         implements = ("java.util.function.Function",)
 
 
@@ -187,7 +198,8 @@ def replaced_rows(
     pruning = [_implied(spark, scan, text) for text in conditions]
     if columns != scan.output.names:
         scan = scan.narrowed(columns)
-    if scan.options.lane != "native" and why_arrow(scan) is not None:
+    if (reason := why_arrow(scan)) is not None:
+        refuse_arrow(scan, {reason: 1})
         return None
     scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))
     planned = scan if limit < 0 else scan.limit(limit)

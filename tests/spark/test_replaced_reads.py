@@ -1,0 +1,494 @@
+"""Reads of the data sources become scans of Spark's Parquet reader before Spark plans a query, with the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+import lakescan.spark
+
+pytestmark = pytest.mark.spark
+
+_COLUMNS = (
+    "id BIGINT, i INT, x DOUBLE, f FLOAT, s STRING, d DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ, n DECIMAL(9,2), b BOOLEAN, "
+    "st STRUCT<a: INT, c: STRING>, xs ARRAY<INT>, gone STRING"
+)
+_TYPES = {
+    "iceberg": ("format-version", ("1", "2", "3")),
+    "delta": ("delta.columnMapping.mode", ("none", "name")),
+}
+_PARTITIONS = {
+    "iceberg": ([], ["bucket(3, id)"], ["truncate(1, s)"], ["days(ts)"], ["i"], ["d", "b"]),
+    "delta": ([], ["s"], ["i"], ["d"], ["b", "n"]),
+}
+
+
+_SETTINGS = {
+    "spark.sql.adaptive.enabled": ("true", "false"),
+    "spark.sql.ansi.enabled": ("true", "false"),
+    "spark.sql.codegen.wholeStage": ("true", "true", "false"),
+    "spark.sql.files.maxPartitionBytes": ("128m", "1k"),
+    "spark.sql.parquet.enableVectorizedReader": ("true", "true", "false"),
+}
+
+
+def _rows(some: random.Random, first: int, count: int, schema: pa.Schema) -> pa.Table:
+    def value(kind: pa.DataType) -> Any:
+        if some.random() < 0.15:
+            return None
+        if pa.types.is_floating(kind):
+            return some.choice([0.0, -0.0, math.nan, 1.5, -2.25, float(some.randint(0, 9)), math.inf])
+        if pa.types.is_integer(kind):
+            return some.randint(0, 9)
+        if pa.types.is_string(kind):
+            return some.choice(["", "a", "ab", "abc", "b%", "é", "Ä", "it's", "\\"])
+        if pa.types.is_boolean(kind):
+            return some.random() < 0.5
+        if pa.types.is_date(kind):
+            return dt.date(2024, 1, 1) + dt.timedelta(some.randint(-40, 40))
+        if pa.types.is_timestamp(kind):
+            return dt.datetime(2024, 1, 1, 12) + dt.timedelta(hours=some.randint(-400, 400))
+        if pa.types.is_decimal(kind):
+            return Decimal(some.randint(-300, 300)) / 100
+        if pa.types.is_struct(kind):
+            return {field.name: value(field.type) for field in kind}
+        return [value(kind.value_type) for _ in range(some.randint(0, 2))]
+
+    columns = {
+        field.name: list(range(first, first + count))
+        if field.name == "id"
+        else [value(field.type) for _ in range(count)]
+        for field in schema
+    }
+    return pa.table(columns, schema=schema)
+
+
+def _make_table(catalog: Any, name: str, kind: str, some: random.Random) -> None:
+    """Make a table of several files that was changed in several ways."""
+    property, values = _TYPES[kind]
+    version = some.choice(values)
+    properties = {property: version}
+    if kind == "iceberg" and version != "1":
+        properties |= {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+    if kind == "delta":
+        properties |= {"delta.enableDeletionVectors": some.choice(["true", "false"])}
+        properties |= {"delta.enableTypeWidening": "true", "delta.feature.allowColumnDefaults": "supported"}
+    partition = some.choice(_PARTITIONS[kind])
+    catalog.create_table(name.split(".", 1)[1], _COLUMNS, format=kind, partition_by=partition, properties=properties)
+    first = 0
+
+    def append() -> None:
+        nonlocal first
+        table = lakescan.table(name)
+        count = some.choice([1, 7, 40])
+        table.append(_rows(some, first, count, table.scan().schema))
+        first += count
+
+    renames = kind == "iceberg" or version != "none"
+    steps = {
+        "append": append,
+        "delete": lambda: lakescan.table(name).delete(some.choice(["id % 3 = 1", "x > 1", "s = 'a'", "id < 10"])),
+        "update": lambda: lakescan.table(name).update({"s": "'new'"}, some.choice(["id % 5 = 2", "b"])),
+        "add": lambda: lakescan.sql(
+            f"ALTER TABLE {name} ADD COLUMN later INT" + (" DEFAULT 7" if kind == "iceberg" and version == "3" else "")
+        ),
+        "promote": lambda: lakescan.sql(f"ALTER TABLE {name} ALTER COLUMN {moved.get('i', 'i')} TYPE BIGINT"),
+    }
+    moved: dict[str, str] = {}
+
+    def rename() -> None:
+        lakescan.sql(f"ALTER TABLE {name} RENAME COLUMN gone TO kept")
+        if not any("i" in each for each in partition):
+            lakescan.sql(f"ALTER TABLE {name} RENAME COLUMN i TO j")
+            moved["i"] = "j"
+
+    if renames:
+        steps["rename"] = rename
+        steps["drop"] = lambda: lakescan.sql(f"ALTER TABLE {name} DROP COLUMN f")
+    append()
+    once = [each for each in steps if each not in ("append", "delete", "update")]
+    for each in some.sample(once, len(once)):
+        append()
+        if each == "promote" and ("i" in partition or some.random() < 0.5):
+            continue
+        if some.random() < 0.7:
+            steps[each]()
+        steps[some.choice(["append", "delete", "update", "delete"])]()
+    append()
+
+
+def _condition(some: random.Random, columns: list[str], depth: int = 0) -> str:
+    if depth < 2 and some.random() < 0.5:
+        one, other = (_condition(some, columns, depth + 1) for _ in range(2))
+        return some.choice([f"({one} AND {other})", f"({one} OR {other})", f"NOT ({one})", f"({one}) IS NOT FALSE"])
+    number, operator = some.randint(-1, 11), some.choice(["=", "<", "<=", ">", ">=", "<>", "<=>"])
+    day = f"2024-01-{some.randint(1, 28):02d}"
+    found = {
+        "id": [f"id {operator} {number * 10}", f"id IN ({number}, {number * 7}, NULL)", f"id + 1 {operator} {number}"],
+        "i": [f"i {operator} {number}", "i IS NULL", f"coalesce(i, 0) = {number}", f"i * 2 {operator} {number}"],
+        "x": [f"x {operator} {number}", "x = double('NaN')", "isnan(x)", f"x {operator} 1.5", "x IN (0, 1.5)"],
+        "f": [f"f {operator} {number}", "f <> float('NaN')", f"f {operator} 1.5D"],
+        "s": [
+            *("s LIKE 'a%'", "startswith(s, 'ab')", "s = 'it\\'s'", "s >= 'b'", "substring(s, 1, 1) = 'a'"),
+            *("upper(s) = 'AB'", "s IN ('a', 'é', 'zz')", "length(s) > 1", "s IS NOT NULL", "concat(s, 'b') = 'ab'"),
+        ],
+        "d": [f"d {operator} DATE '{day}'", f"d {operator} '{day}'", "year(d) = 2023", "d BETWEEN '2023-12-20' AND d"],
+        "ts": [f"ts {operator} TIMESTAMP '{day} 03:00:00'", f"ts {operator} '{day}'", f"cast(ts AS DATE) = '{day}'"],
+        "tn": [
+            f"tn {operator} TIMESTAMP_NTZ '{day} 12:00:00'",
+            "year(tn) = 2024",
+            f"date_trunc('month', tn) < '{day}'",
+        ],
+        "n": [f"n {operator} {number / 4}", f"n {operator} {number}", "n = 1.234", "cast(n AS INT) = 1"],
+        "b": ["b", "NOT b", "b IS NULL", "b = true"],
+        "st": [f"st.a {operator} {number}", "st IS NULL", "st.c = 'a'"],
+        "xs": ["size(xs) = 1", f"array_contains(xs, {number})"],
+        "later": [f"later {operator} 7", "later IS NULL", "later + 1 = 8"],
+        "kept": ["kept = 'a'", "kept IS NULL"],
+        "j": [f"j {operator} {number}", f"j = {number}L"],
+    }
+    return some.choice(found[some.choice([each for each in columns if each in found])])
+
+
+def _query(some: random.Random, columns: list[str]) -> str:
+    def where() -> str:
+        return _condition(some, columns)
+
+    name, other = some.choice([each for each in columns if each != "xs"]), some.choice(columns)
+    return some.choice(
+        [
+            f"SELECT * FROM t WHERE {where()}",
+            f"SELECT {name}, {other} AS o, id + 1 AS more FROM t WHERE {where()}",
+            f"SELECT count(*), count({name}), min(id), max(s), sum(n) FROM t WHERE {where()}",
+            f"SELECT {name}, count(*), max(x) FROM t WHERE {where()} GROUP BY {name}",
+            f"SELECT a.id, b.{name} FROM t a JOIN t b ON a.id = b.id AND a.s <=> b.s WHERE a.id < 60",
+            f"SELECT a.id, b.id FROM (SELECT * FROM t WHERE {where()}) a LEFT JOIN (SELECT * FROM t WHERE {where()}) b "
+            "ON a.id = b.id + 1",
+            f"SELECT id, {name} FROM t WHERE {where()} UNION ALL SELECT id, {name} FROM t WHERE {where()}",
+            f"SELECT id FROM t EXCEPT ALL SELECT id FROM t WHERE {where()}",
+            f"SELECT id FROM t WHERE {where()} INTERSECT SELECT id FROM t WHERE {where()}",
+            f"SELECT * FROM t WHERE id IN (SELECT id + 1 FROM t WHERE {where()}) AND {where()}",
+            f"SELECT * FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.id = a.id + 2 AND b.id > 5) AND {where()}",
+            f"SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.id = t.id AND {where().replace('t.', 'b.')})",
+            f"SELECT id, (SELECT max(id) FROM t WHERE {where()}) AS m FROM t WHERE {where()}",
+            f"SELECT * FROM t WHERE id > (SELECT min(id) FROM t WHERE {where()}) AND {where()}",
+            f"SELECT id FROM t WHERE {where()} ORDER BY id DESC LIMIT {some.randint(0, 9)}",
+            f"SELECT count(*) FROM (SELECT * FROM t LIMIT {some.randint(0, 30)})",
+            f"SELECT DISTINCT {name}, s FROM t",
+            f"SELECT id, row_number() OVER (PARTITION BY s ORDER BY id) FROM t WHERE {where()}",
+            f"SELECT (SELECT count(*) FROM t WHERE {where()}), (SELECT sum(id) FROM t WHERE {where()})",
+            f"WITH q AS (SELECT * FROM t WHERE {where()}) SELECT count(*) FROM q a JOIN q b USING (id) WHERE id > 3",
+            f"SELECT st.a, st.c, size(xs) FROM t WHERE {where()}",
+        ]
+    )
+
+
+def _found(spark: Any, text: str) -> Counter[str] | str:
+    try:
+        return Counter(repr(tuple(row)).replace("-0.0", "0.0") for row in spark.sql(text).collect())
+    except Exception as error:  # both have to fail
+        return f"{type(error).__name__} {str(error)[:300]}" if "lakescan" in str(error) else type(error).__name__
+
+
+def _settings_of(spark: Any) -> dict[str, str]:
+    return {setting: spark.conf.get(setting) for setting in _SETTINGS}
+
+
+def _difference(mine: Counter[str] | str, plain: Counter[str] | str) -> str:
+    if isinstance(mine, str) or isinstance(plain, str):
+        return f"{mine}\n{plain}"
+    return f"too many: {list((mine - plain).items())[:3]}\nmissing: {list((plain - mine).items())[:3]}"
+
+
+@pytest.fixture
+def settings(spark: Any) -> Iterator[Any]:
+    """Sets settings of the session for one test."""
+    before: dict[str, Any] = {}
+
+    def put(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    yield put
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def check_random_queries(spark: Any, folder: Path, seed: int, count: int) -> None:
+    """Compare queries over a random table with those over its rows by the Arrow lane."""
+    some = random.Random(seed)
+    kind = some.choice(["iceberg", "delta"])
+    catalog = lakescan.catalog(f"replaced{seed}", warehouse=str(folder))
+    catalog.create_namespace("n")
+    name = f"replaced{seed}.n.t"
+    _make_table(catalog, name, kind, some)
+    lakescan.spark.register(spark)
+    arrow = spark.read.format(kind).option("lane", "arrow").load(name)
+    columns = arrow.columns
+    spark.createDataFrame(arrow.toArrow(), arrow.schema).createOrReplaceTempView("plain")
+    read = spark.read.format(kind).load(name)
+    read.createOrReplaceTempView("replaced")
+    for _ in range(count):
+        for setting, values in _SETTINGS.items():
+            spark.conf.set(setting, some.choice(values))
+        text = _query(some, columns)
+        mine = _found(spark, text.replace(" t ", " replaced t ").replace("FROM t", "FROM replaced t"))
+        plain = _found(spark, text.replace(" t ", " plain t ").replace("FROM t", "FROM plain t"))
+        assert mine == plain, f"seed {seed}, {kind}: {text}\n{_settings_of(spark)}\n{_difference(mine, plain)}"
+    assert "FileScan parquet lakescan" in read._jdf.queryExecution().toString(), f"seed {seed}, {kind}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_queries_over_random_tables_have_the_rows_of_the_arrow_lane(
+    spark: Any, tmp_path: Path, settings: Any, seed: int
+) -> None:
+    for setting in _SETTINGS:
+        settings(setting, spark.conf.get(setting))
+    check_random_queries(spark, tmp_path, seed, 12)
+
+
+@pytest.fixture(scope="module", params=["iceberg", "delta"])
+def numbers(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A format, and a table of four files of 100 rows: of two files, every tenth row is deleted."""
+    kind = request.param
+    catalog = lakescan.catalog(f"numbers{kind}", warehouse=str(tmp_path_factory.mktemp("numbers")))
+    catalog.create_namespace("n")
+    deletes = {"format-version": "2", "write.delete.mode": "merge-on-read"}
+    properties = deletes if kind == "iceberg" else {"delta.enableDeletionVectors": "true"}
+    table = catalog.create_table("n.t", "id BIGINT, x DOUBLE, s STRING", format=kind, properties=properties)
+    for first in range(0, 400, 100):
+        ids = range(first, first + 100)
+        table.append(pa.table({"id": ids, "x": [float(n) for n in ids], "s": [f"n{n}" for n in ids]}))
+    table.delete("id % 10 = 0 AND id >= 200")
+    lakescan.spark.register(spark)
+    return kind, f"numbers{kind}.n.t"
+
+
+def plan_of(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().toString())
+
+
+def is_replaced(frame: Any) -> bool:
+    return "FileScan parquet lakescan" in plan_of(frame) and "BatchScan" not in plan_of(frame)
+
+
+def test_explain_has_the_table_the_snapshot_and_the_number_of_files(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+    snapshot = lakescan.table(name).scan().snapshot.id
+    word = {"iceberg": "snapshot", "delta": "version"}[kind]
+    assert f"lakescan {kind} {name} {word} {snapshot}: 4 of 4 files" in plan_of(frame)
+    assert f"lakescan {kind} {name} {word} {snapshot}: 1 " in plan_of(frame.where("id = 7"))
+    assert len(frame.where("id < 150").inputFiles()) == 2
+
+
+def test_only_files_with_deletes_have_a_filter_for_them(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+    assert "deleted" not in plan_of(frame.where("id < 150"))
+    assert "with deletes" in plan_of(frame.where("id > 250"))
+    assert (frame.where("id < 150").count(), frame.where("id > 250").count(), frame.count()) == (150, 135, 380)
+
+
+def test_columns_that_a_query_does_not_need_are_not_read(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name).where("id < 100")
+    assert "ReadSchema: struct<id:bigint>" in plan_of(frame.selectExpr("id + 1"))
+    assert "ReadSchema: struct<id:bigint>" in plan_of(frame.groupBy().count())
+
+
+def test_the_option_arrow_keeps_the_read(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).option("lane", "arrow").load(name)
+    assert "FileScan" not in plan_of(frame)
+    assert frame.where("id = 201").count() == 1
+
+
+def test_views_by_sql_take_the_filters_of_later_queries(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW later USING {kind} OPTIONS (path '{name}')")
+    query = spark.sql("SELECT count(*) FROM later WHERE id > 150 AND s LIKE 'n1%'")
+    assert is_replaced(query)
+    assert len(query.inputFiles()) == 1
+    assert query.first()[0] == 49
+    spark.catalog.dropTempView("later")
+
+
+def test_filters_of_one_query_do_not_reach_the_next(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+    assert [frame.where(f"id < {n}").count() for n in (10, 150)] == [10, 150]
+    assert frame.count() == 380
+    assert frame.alias("a").join(frame.where("id = 201").alias("b"), "id").count() == 1
+
+
+def test_a_limit_without_a_filter_reads_only_as_many_files_as_it_needs(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+    version = lakescan.table(name).history()[{"iceberg": "snapshot_id", "delta": "version"}[kind]][3].as_py()
+    without_deletes = spark.read.format(kind).option("versionAsOf", version).load(name)
+    assert (len(without_deletes.limit(5).inputFiles()), without_deletes.limit(5).count()) == (1, 5)
+    assert (frame.limit(5).count(), frame.limit(395).count(), frame.limit(150).where("id >= 0").count()) == (
+        5,
+        380,
+        150,
+    )
+    assert frame.where("id % 100 = 1").limit(3).count() == 3
+
+
+def test_a_function_of_the_user_is_not_taken_for_sparks(spark: Any, numbers: tuple[str, str]) -> None:
+    from pyspark.sql import functions as F
+
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+
+    def lower(text: str) -> str:
+        return "n1"
+
+    assert frame.where(F.udf(lower, "string")(F.col("s")) == "n1").count() == 380
+
+
+def test_a_frame_stays_at_its_snapshot_when_the_table_changes(spark: Any, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("pinnedreads", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    for kind in ("iceberg", "delta"):
+        table = catalog.create_table(f"n.{kind}", "id BIGINT", format=kind)
+        table.append(pa.table({"id": range(10)}))
+        lakescan.spark.register(spark)
+        frame = spark.read.format(kind).load(f"pinnedreads.n.{kind}")
+        table.append(pa.table({"id": range(10, 15)}))
+        lakescan.table(f"pinnedreads.n.{kind}").delete("id < 5")
+        assert is_replaced(frame)
+        assert frame.count() == 10
+        assert sorted(row[0] for row in frame.where("id > 7").collect()) == [8, 9]
+        assert spark.read.format(kind).load(f"pinnedreads.n.{kind}").count() == 10
+        given = spark.read.format(kind).schema("id BIGINT").load(f"pinnedreads.n.{kind}")
+        assert given.where("id >= 5").count() == 10
+        lakescan.table(f"pinnedreads.n.{kind}").delete("id >= 5")
+        assert given.count() == 10
+
+
+def test_equal_scans_share_an_exchange(spark: Any, numbers: tuple[str, str], settings: Any) -> None:
+    settings("spark.sql.adaptive.enabled", "false")
+    settings("spark.sql.autoBroadcastJoinThreshold", "-1")
+    kind, name = numbers
+    one, other = (spark.read.format(kind).load(name).where("id < 150").groupBy("s").count() for _ in range(2))
+    both = one.union(other)
+    assert both.count() == 300
+    assert "ReusedExchange" in plan_of(both)
+
+
+def test_caches_and_threads(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+    cached = frame.where("id < 250").cache()
+    assert (cached.count(), cached.where("id = 201").count()) == (245, 1)
+    assert "InMemoryRelation" in plan_of(cached.where("id = 201"))
+    cached.unpersist()
+    counts: list[int] = []
+    threads = [
+        threading.Thread(target=lambda n=n: counts.append(frame.where(f"id < {n}").count())) for n in range(10, 60, 10)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(counts) == [10, 20, 30, 40, 50]
+
+
+def test_the_rule_is_installed_once_and_others_stay(spark: Any) -> None:
+    experimental = spark._jsparkSession.experimental()
+
+    def names() -> list[str]:
+        iterator, found = experimental.extraOptimizations().iterator(), []
+        while iterator.hasNext():
+            found.append(iterator.next().getClass().getName())
+        return found
+
+    for _ in range(2):
+        lakescan.spark.register(spark)
+    assert names().count("lakescan.Lakescan$Rule") == 1
+    assert all(count == 1 for count in Counter(names()).values())
+
+
+def test_rows_that_are_written_to_another_table_are_read_so(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name).where("id > 150")
+    catalog, target = lakescan.catalog(name.split(".")[0]), name.replace(".t", ".copy")
+    catalog.create_table("n.copy", "id BIGINT, x DOUBLE, s STRING", format=kind)
+    frame.write.format(kind).mode("append").save(target)
+    assert lakescan.table(target).scan().count() == 229
+    assert spark.read.format(kind).load(target).exceptAll(frame).count() == 0
+    catalog.drop_table("n.copy")
+
+
+def test_batches_of_a_stream_read_tables_so(spark: Any, numbers: tuple[str, str], tmp_path: Path) -> None:
+    kind, name = numbers
+    found: list[tuple[bool, int]] = []
+
+    def work(batch: Any, number: int) -> None:
+        frame = batch.sparkSession.read.format(kind).load(name).where("id > 250")
+        found.append((is_replaced(frame), frame.count(), batch.join(frame, "id").count()))  # type: ignore[arg-type]
+
+    stream = spark.readStream.format(kind).option("skip-operations", "delete,overwrite,replace").load(name)
+    query = stream.writeStream.foreachBatch(work).option("checkpointLocation", str(tmp_path / "c"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert found
+    assert all(each[:2] == (True, 135) for each in found)
+
+
+def test_a_read_that_the_option_native_refuses_fails_with_the_reason(spark: Any, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("refusedreads", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", "id BIGINT, u UUID", format="iceberg")
+    lakescan.spark.register(spark)
+    read = spark.read.format("iceberg").option("lane", "native").load("refusedreads.n.t")
+    assert read.select("id").collect() == []
+    with pytest.raises(Exception, match=r"(?s)lakescan.errors.UnsupportedFeature: .*column 'u' is of type uuid"):
+        read.collect()
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_columns_and_members_are_found_by_field_id(spark: Any, tmp_path: Path, settings: Any, vectorized: str) -> None:
+    """By both readers that Spark has, whatever the session's setting for field ids was."""
+    settings("spark.sql.parquet.fieldId.read.enabled", "false")
+    settings("spark.sql.parquet.enableVectorizedReader", vectorized)
+    catalog = lakescan.catalog(f"renamedreads{vectorized}", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", "id BIGINT, s STRING, m STRUCT<a: INT>", format="iceberg")
+    table.append(pa.table({"id": [1, 2], "s": ["a", "b"], "m": [{"a": 1}, None]}, schema=table.scan().schema))
+    name = f"renamedreads{vectorized}.n.t"
+    lakescan.sql(f"ALTER TABLE {name} RENAME COLUMN s TO t")
+    lakescan.spark.register(spark)
+    frame = spark.read.format("iceberg").load(name)
+    assert is_replaced(frame)
+    assert sorted(map(tuple, frame.where("t > ''").select("id", "t", "m.a").collect())) == [(1, "a", 1), (2, "b", None)]
+
+
+if __name__ == "__main__":
+    import os
+    import sys
+    import tempfile
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from tests.support.session import local_session
+
+    session = local_session("replaced", {})
+    start, count, queries = map(int, sys.argv[1:4])
+    for number in range(start, start + count):
+        try:
+            check_random_queries(session, Path(tempfile.mkdtemp()), number, queries)
+            print(number, "ok", flush=True)
+        except Exception as error:
+            print(number, type(error).__name__, str(error)[:1500], flush=True)
