@@ -28,6 +28,8 @@ OTHERS = {
     "lakescan/reading/avro/codecs.py": ["_Decompress"],
     "lakescan/conformance/child.py": ["_exit"],  # of os
 }
+# PySpark's ways to its JVM, which have no public names. What uses them goes on without, where they are missing.
+TO_THE_JVM = {"_gateway", "_jc", "_jdf", "_jsparkSession", "_jvm"}
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
 
 
@@ -43,7 +45,7 @@ def private_uses(text: str) -> list[str]:
     tree = ast.parse(text)
     own = set(own_members(tree))
     found = (name for node in ast.walk(tree) for name in (*imported(node), *used(node)))
-    return sorted({name for name in found if is_private(name) and name not in own})
+    return sorted({name for name in found if is_private(name) and name not in own and name not in TO_THE_JVM})
 
 
 def own_members(tree: ast.Module) -> Iterator[str]:
