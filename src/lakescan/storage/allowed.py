@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import unquote
 
 from lakescan.errors import LocationRefused
 from lakescan.storage.faults import shown
@@ -20,8 +23,23 @@ from lakescan.storage.locations import ALIASES, absolute, is_in, normal, split_l
 ALLOWED = "allowed-locations"
 # Stores whose locations begin with the name of a bucket: no part of a location is the address of a host.
 _BUCKETS = ("s3://", "s3a://", "s3n://", "gs://", "gcs://")
-_METADATA_HOSTS = ("metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal")
-_METADATA_ADDRESSES = tuple(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "192.0.0.192")))
+_METADATA_HOSTS = (
+    *("metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"),
+    "metadata.tencentyun.com",
+)
+_METADATA_ADDRESSES = tuple(
+    map(
+        ipaddress.ip_address,
+        # Alibaba, AWS, AWS's pods, Google, Oracle; of 4 bytes those that are not link-local, such as Azure's.
+        (
+            *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
+            *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),
+        ),
+    )
+)
+# IPv6 networks whose last 4 bytes are an IPv4 address: compatible, mapped, NAT64.
+_OF_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
+_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # other dots in names of hosts (RFC 3490)
 
 
 @dataclass(frozen=True)
@@ -128,14 +146,31 @@ def _is_in(place: str, folder: str) -> bool:
 
 @lru_cache(maxsize=256)
 def hands_out_credentials(authority: str) -> bool:
-    """Whether a host, with its user and port if any, hands out the credentials of a machine, by its spelling."""
-    host = authority.rpartition("@")[2].lower()
-    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if host.rstrip(".") in _METADATA_HOSTS:
+    """Whether a host, with its user and port if any, hands out the credentials of a machine, by its spelling.
+
+    Numbers of addresses may be octal, hexadecimal or joined, as the system's resolver reads them.
+    """
+    text = unicodedata.normalize("NFKC", unquote(authority).translate(_DOTS)).strip().lower().rpartition("@")[2]
+    if text.startswith("["):
+        host = text[1:].partition("]")[0]
+    else:
+        host = text if text.count(":") > 1 else text.partition(":")[0]
+    host = host.partition("%")[0].rstrip(".")  # `%` begins the zone of an IPv6 address
+    if host in _METADATA_HOSTS:
         return True
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address
     try:
-        address = ipaddress.ip_address(int(host, 0) if host.isalnum() and host[:1].isdigit() else host)
-    except ValueError:
+        if ":" in host:
+            address = _without_ipv6(ipaddress.IPv6Address(host))
+        else:
+            address = ipaddress.IPv4Address(socket.inet_aton(host))
+    except (ValueError, OSError):
         return False
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return mapped.is_link_local or mapped in _METADATA_ADDRESSES
+    return address.is_link_local or address in _METADATA_ADDRESSES
+
+
+def _without_ipv6(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the IPv4 address that an IPv6 address stands for; another IPv6 address as it is."""
+    if any(address in network for network in _OF_IPV4):
+        return ipaddress.IPv4Address(address.packed[-4:])
+    return address.sixtofour or address

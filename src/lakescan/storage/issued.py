@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
@@ -27,6 +28,7 @@ _NO_CREDENTIALS = (
 _HANDS_OUT = "the host hands out credentials of this machine"
 _IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
 _SIGNED = ("s3.remote-signing-enabled", "s3.signer")
+_SCHEME, _AFTER_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+"), re.compile("[/?#]")
 _TOLD: set[tuple[str, str]] = set()
 _LOCK = Lock()
 
@@ -104,8 +106,10 @@ def _is_host(name: str) -> bool:
 
 
 def _host_in(value: str) -> str:
-    """The host, with its port if any, of an address with or without its scheme."""
-    return value.strip().rpartition("://")[2].partition("/")[0]
+    """The host, with its user and port if any, of an address with or without its scheme."""
+    address = value.strip().replace("\\", "/")  # some clients read backslashes as slashes
+    without_scheme = _SCHEME.sub("", address, count=1).lstrip("/")
+    return _AFTER_HOST.split(without_scheme, maxsplit=1)[0]
 
 
 def _gives_way(name: str, store: str) -> bool:
