@@ -125,6 +125,32 @@ def test_every_setting_is_an_argument_of_pyarrows_filesystem() -> None:
         assert not setting.arrow or re.search(rf"\b{setting.arrow}\b", signature), setting
 
 
+@pytest.mark.parametrize(
+    "address", [" ", "http://", "http://a b", "http://[", "http://h:99999", "http://h\n", "http://h?x", "http://\u00e9"]
+)
+def test_an_endpoint_that_is_no_address_is_refused_before_a_commit(address: str) -> None:
+    with pytest.raises(InvalidOption, match="no address of a server"):
+        client({"s3.endpoint": address})
+    google = StorageOptions.of({"gcs.service.host": address, "gcs.oauth2.token": "t"})
+    with pytest.raises(InvalidOption, match="no address of a server"):
+        client_settings(google, "gs", "bucket", {})
+    azure = {"adls.account-key": "eA==", "adls.blob-storage-authority": address.removeprefix("http://")}
+    with pytest.raises(InvalidOption, match="no address of a server"):
+        client_settings(StorageOptions.of(azure), "abfss", "c@acc.dfs.core.windows.net", {})
+
+
+def test_a_blank_endpoint_is_none() -> None:
+    assert "aws_endpoint_url" not in client({"s3.endpoint": ""})
+
+
+@pytest.mark.parametrize("name", ["access_key", "session_token"])
+def test_a_credential_that_no_header_can_have_is_refused_before_a_commit(name: str) -> None:
+    for value in ("s3cr3t\nline", "s3cr3t\u00e9"):
+        with pytest.raises(InvalidOption, match="no header") as failure:
+            client({**KEYS, name: value})
+        assert "s3cr3t" not in str(failure.value)
+
+
 def test_azure_and_google_settings() -> None:
     azure = StorageOptions.of({"fs.azure.account.key.acc.dfs.core.windows.net": "eA=="})
     assert azure.abfs("acc", {}) == {"account_name": "acc", "account_key": "eA=="}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage.azure_endpoints import SECRETS, account_of
+from lakescan.storage.faults import shown
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.locations import ALIASES
 from lakescan.storage.options import StorageOptions
@@ -22,6 +25,9 @@ _OTHERS = (
 )
 _TOLD = {each.key: each.delta for each in SETTINGS if each.delta and each.delta not in _OTHERS}
 _TOLD |= {("s3", name): name for name in (*ROLE, "tls_ca_file_path")}
+_ADDRESSES = ("aws_endpoint_url", "google_base_url", "azure_storage_endpoint")
+_IN_HEADERS = ("aws_access_key_id", "aws_session_token", "aws_region", "google_bearer_token", "azure_storage_token")
+_URL = re.compile(r"https?://([^\s/?#@]*@)?([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\])(:\d+)?(/[!-~]*)?", re.I)
 _GOOGLE_FIRST = (  # variables that obstore prefers to those that reading knows
     *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY"),
     "GOOGLE_BEARER_TOKEN",
@@ -34,25 +40,51 @@ def client_settings(
 ) -> dict[str, str]:
     """The settings of obstore's client of a bucket or container.
 
-    Raises `InvalidOption` for a setting that Arrow's client cannot obey, or that contradicts another.
+    Raises `InvalidOption` for a setting that Arrow's client cannot obey, that contradicts another, or that no request
+    can have.
     """
     store = ALIASES.get(scheme, scheme)
     options.check_obeyed(store)
     found = {
-        name: _as_text(name, value)
+        name: text
         for key, value in options.values.items()
-        if key[0] == store and (name := _TOLD.get(key, ""))
+        if key[0] == store and (name := _TOLD.get(key, "")) and (text := _as_text(name, value))
     }
     if options.is_of_catalog:
         found.pop(PROFILE, None)  # which Arrow's client of a catalog does not read
     match store:
         case "s3":
-            return found | _s3(options, authority, environment)
+            found |= _s3(options, authority, environment)
         case "gcs":
-            return found | _gcs(options, environment)
+            found |= _gcs(options, environment)
         case "abfs":
-            return found | _abfs(options, account_of(authority, options.azure_account, environment), environment)
+            found |= _abfs(options, account_of(authority, options.azure_account, environment), environment)
+    _check_sendable(found, f"{scheme}://{authority}")
     return found
+
+
+def _check_sendable(settings: Mapping[str, str], root: str) -> None:
+    """Raise `InvalidOption` for settings that no request can have: obstore panics at them."""
+    for name in _IN_HEADERS:
+        if (value := settings.get(name)) is not None and not (value.isascii() and value.isprintable()):
+            raise InvalidOption(
+                f"the setting {name!r} of {root} has letters that no header of a request can have, such as a line "
+                "break. Look for a part of another text in it."
+            )
+    for name in _ADDRESSES:
+        if (value := settings.get(name)) is not None and not _is_url(value):
+            raise InvalidOption(
+                f"the endpoint {shown(value)} of {root} is no address of a server. Give it as https://host:port."
+            )
+
+
+def _is_url(address: str) -> bool:
+    """Whether an address has a scheme, a host and, if any, a port of HTTP."""
+    try:
+        parts = urlsplit(address)
+        return parts.port != 0 and _URL.fullmatch(address) is not None
+    except ValueError:  # of brackets without an address, and of ports
+        return False
 
 
 def _s3(options: StorageOptions, bucket: str, environment: Mapping[str, str]) -> dict[str, str]:
