@@ -61,6 +61,11 @@ def test_the_longest_prefix_of_a_location_counts() -> None:
         assert token(all_of_it, location) == expected
 
 
+@pytest.mark.parametrize("said", ["9" * 400, "9" * 5000, "-1", "soon", "1e3", "\u0663", ""])
+def test_a_time_that_is_none_is_no_expiry(said: str) -> None:
+    assert Credential("", {"s3.session-token-expires-at-ms": said}).expires_at is None
+
+
 def test_a_credential_is_renewed_before_it_expires() -> None:
     source = Source(credential("s3://lake/", "new", HOUR))
     credentials = Credentials([credential("s3://lake/", "old", 60), credential("s3://other/", "other")], source)

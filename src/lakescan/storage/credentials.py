@@ -46,7 +46,7 @@ class Credential:
     def expires_at(self) -> float | None:
         """When it expires, in seconds since 1970; None if it does not say."""
         times = (value for name, value in self.properties.items() if name.startswith(_EXPIRES))
-        known = [int(value) / 1000 for value in times if value.isascii() and value.isdecimal()]
+        known = [int(value) / 1000 for value in times if value.isascii() and value.isdecimal() and len(value) < 19]
         return min(known, default=None)
 
     def expires_within(self, seconds: float) -> bool:
