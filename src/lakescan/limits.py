@@ -1,4 +1,4 @@
-"""Limits on what a file may declare or decompress to; exceeding one raises `LimitExceeded`.
+"""Limits on what a file or a server may declare, decompress to or list; exceeding one raises `LimitExceeded`.
 
 Files may be damaged or hostile: a few bytes can declare a count of 2**60, or decompress to gigabytes. The limits are
 far above what writers produce. They are read at each use, so a program may raise one:
@@ -17,5 +17,7 @@ SPLITS = 2**13  # splits of one file
 AVRO_BLOCK = 2**28  # decompressed bytes of one Avro block; writers produce some kilobytes
 AVRO_FILE = 2**30  # decompressed bytes of all blocks of a manifest or manifest list
 METADATA = 2**28  # decompressed bytes of table metadata
-PAGES = 10_000  # of a list of a REST catalog; each has a hundred names or more
+ANSWER = 2**28  # decompressed bytes of one answer of a catalog's server
+PAGES = 10_000  # of a list of a catalog's server; each has a hundred names or more
+PLAN_TASKS = 10**5  # of a scan that a catalog's server plans; each is a request
 PARQUET_LEVELS = 100  # of a Parquet schema, with its root: pyarrow's default limit

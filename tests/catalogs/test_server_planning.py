@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan import limits
 from lakescan.iceberg.scan.server_filter import server_filter
-from tests.support.rest_server import Fault, RestServer, rest_server
+from tests.support.rest_server import Fault, Request, RestServer, rest_server
 
 SERVER = {"scan_planning_mode": "server"}
 FILTERS = (
@@ -135,6 +136,21 @@ def test_a_plan_that_takes_too_long_is_cancelled(lake: lakescan.Catalog, server:
     with pytest.raises(lakescan.StorageError, match=r"not planned the scan within 0\.2 s"):
         other.load_table("db.t").scan().options(**SERVER).to_arrow()
     assert [each for each in server.requests if each.method == "DELETE" and "/plan/" in each.path]
+
+
+def test_a_plan_whose_plan_tasks_do_not_end_is_refused(
+    lake: lakescan.Catalog, server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, more = made(lake, 2, ()), itertools.count()
+    server.of_plan = {"plan-tasks": ["first"]}
+
+    def endless(request: Request) -> Any:
+        return (200, {"plan-tasks": [f"task {next(more)}"]}) if request.path.endswith("/tasks") else None
+
+    server.before = endless
+    monkeypatch.setattr(limits, "PLAN_TASKS", 20)
+    with pytest.raises(lakescan.LimitExceeded, match=r"more than 20 plan tasks.*lakescan\.limits\.PLAN_TASKS"):
+        table.scan().options(**SERVER).to_arrow()
 
 
 def test_the_rest_of_a_plan_that_is_not_needed_is_cancelled(lake: lakescan.Catalog, server: RestServer) -> None:

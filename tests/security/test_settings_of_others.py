@@ -28,7 +28,14 @@ from lakescan.catalogs import registry
 from lakescan.catalogs.properties import of_server, property_named
 from lakescan.catalogs.registry import connection, give_all, given
 from lakescan.catalogs.rest_catalog import _check_redirection
-from lakescan.errors import InvalidOption, LimitExceeded, LocationRefused, StorageError, UnsupportedFeature
+from lakescan.errors import (
+    CorruptMetadata,
+    InvalidOption,
+    LimitExceeded,
+    LocationRefused,
+    StorageError,
+    UnsupportedFeature,
+)
 from lakescan.storage import Storage, reachable
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.azure_endpoints import with_account
@@ -324,6 +331,11 @@ def test_what_nothing_reads_is_named_once(tmp_path: Path, caplog: pytest.LogCapt
     assert SECRET not in caplog.text
 
 
+def test_what_only_tunes_other_clients_is_ignored_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lakescan.catalog("tuned", warehouse=str(tmp_path / "w"), **{"fs.s3a.threads.max": "9"}).list_namespaces()
+    assert "fs.s3a" not in caplog.text
+
+
 AZURE = "abfss://box@{}.dfs.core.windows.net/t"
 SAS = f"sv=2024&sig={SECRET}"
 
@@ -372,8 +384,13 @@ def test_signatures_that_a_server_issues_reach_its_account(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "host", ["http://169.254.169.254", "http://metadata.google.internal/x", "http://[fd00:ec2::254]:80"]
-)
+    "host",
+    [
+        "http://169.254.169.254", "http://metadata.google.internal/x", "http://[fd00:ec2::254]:80", "169.254.169.254",
+        "http://169.254.169.254?x", "http://169.254.169.254#x", "http://169.254.169.254/a://b", "//169.254.169.254",
+        "http:/169.254.169.254", "http:///169.254.169.254/", "http:\\\\169.254.169.254", "HTTP://a@169.254.169.254\\@b",
+    ],
+)  # fmt: skip
 def test_no_host_of_a_server_hands_out_the_credentials_of_this_machine(host: str) -> None:
     said = {"s3.endpoint": host, "s3.access-key-id": "x", "s3.secret-access-key": "y"}
     assert "s3.endpoint" not in with_server({}, said, "a server")
@@ -391,6 +408,32 @@ def test_a_default_of_the_server_does_not_replace_what_the_user_spells_otherwise
     state.config = {"defaults": {}, "overrides": {"s3.region": "us-east-1"}}
     opened = connection_of("again", type="rest", uri=uri, token="x", **{"client.region": "eu-west-1"})
     assert opened.properties["s3.region"] == "us-east-1"
+
+
+@pytest.mark.parametrize("where", ["defaults", "overrides"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rest-page-size", "0"), ("rest-page-size", "x"), ("rest-page-size", "9" * 5000),
+        ("snapshot-loading-mode", "some"), ("scan-planning-mode", "5"), ("rest-scan-planning.poll-timeout-ms", "-1"),
+    ],
+)  # fmt: skip
+def test_a_value_that_a_property_cannot_have_is_an_error_of_the_servers_answer(
+    server: tuple[RestServer, str], where: str, name: str, value: str
+) -> None:
+    state, uri = server
+    state.config = {where: {name: value}}
+    with pytest.raises(CorruptMetadata, match=f"GET v1/config cannot be read: {name} takes"):
+        lakescan.catalog("lake", type="rest", uri=uri, token="x")
+
+
+def test_a_value_of_the_configuration_file_that_a_property_cannot_have_is_refused(
+    server: tuple[RestServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakescan.catalog("lake", type="rest", uri=server[1])
+    monkeypatch.setattr(registry, "_CONFIGURED", {"lake": {"rest-page-size": "x"}})
+    with pytest.raises(InvalidOption, match="'rest-page-size' of catalog 'lake' takes a whole number above 0"):
+        connection("lake")
 
 
 def test_a_list_of_the_server_ends(server: tuple[RestServer, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from types import TracebackType
 from typing import Any
 
-from lakescan.errors import CorruptMetadata
+from lakescan import limits
+from lakescan.errors import CorruptMetadata, LimitExceeded, StorageError
 from lakescan.secrets import with_causes
 
 _MOST = 3  # faults that a message names
+_LONGEST = 600  # seconds for the body of an answer; a server may send a byte a minute for ever
+_CHUNK = 2**16  # bytes
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '([^']+)'|Could not parse (.+?) into a Geo")
 _PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
 
@@ -24,6 +28,41 @@ def json_in(response: Any) -> Any:
         return response.json()
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
+
+
+def limit_answer(response: Any, *_: Any, **__: Any) -> None:
+    """Limit the size and the duration of an answer's body: a hook of `requests`, which reads the body after it.
+
+    Reading raises `LimitExceeded` for more than `limits.ANSWER` decompressed bytes, and `StorageError` after ten
+    minutes.
+    """
+    response.raw = _LimitedBody(response.raw, f"{response.request.method} {response.url.partition('?')[0]}")
+
+
+class _LimitedBody:
+    """The body of an answer as urllib3 has it, which is read as far as it is within the limits."""
+
+    def __init__(self, body: Any, request: str) -> None:
+        self._body, self._request = body, request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._body, name)
+
+    def stream(self, size: int = _CHUNK, decode_content: bool = True) -> Iterator[bytes]:
+        """Yield the body as it arrives."""
+        total, end = 0, time.monotonic() + _LONGEST
+        while chunk := self._body.read1(max(size, _CHUNK), decode_content=decode_content):
+            total += len(chunk)
+            if total > limits.ANSWER:
+                self._body.close()
+                raise LimitExceeded(
+                    f"the answer to {self._request} has more than {limits.ANSWER:,} decompressed bytes. If it is that "
+                    "large, raise lakescan.limits.ANSWER."
+                )
+            if time.monotonic() > end:
+                self._body.close()
+                raise StorageError(f"the answer to {self._request} has not arrived within {_LONGEST} seconds")
+            yield chunk
 
 
 def unreadable(error: BaseException) -> str | None:

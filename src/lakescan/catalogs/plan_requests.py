@@ -25,7 +25,7 @@ from lakescan.iceberg.scan.server_plan import Planned
 
 _LOG = logging.getLogger("lakescan")
 MODE, CLIENT, SERVER = "scan-planning-mode", "client", "server"
-_TIMEOUT, _DEFAULT_TIMEOUT = "rest-scan-planning.poll-timeout-ms", "300000"  # as Iceberg's client has them
+_TIMEOUT, _DEFAULT_TIMEOUT = "rest-scan-planning.poll-timeout-ms", 300_000  # as Iceberg's client has them
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10  # seconds between looks at a plan
 
 
@@ -77,10 +77,7 @@ class CatalogPlanner:
         """The answer once the plan is not in progress any more."""
         if not self._session.has(PLAN_RESULT):
             raise self._without(PLAN_RESULT)
-        given = self._connection.properties.get(_TIMEOUT, _DEFAULT_TIMEOUT)
-        if not (given.isascii() and given.isdecimal() and int(given)):
-            raise InvalidOption(f"the property {_TIMEOUT} is a whole number of milliseconds above 0, not {given!r}")
-        seconds = int(given) / 1000
+        seconds = int(self._connection.properties.get(_TIMEOUT, _DEFAULT_TIMEOUT)) / 1000
         attempts = Attempts(RetryPolicy(None, _FIRST_WAIT, ceiling=min(_LONGEST_WAIT, seconds), timeout=seconds))
         while True:
             answer = self._answer("GET", self._path(plan_id), None)

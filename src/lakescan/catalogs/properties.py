@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from lakescan.common.option_values import Value, any_text, mapping, whole
+from lakescan.common.option_values import Value, any_text, mapping, one_of, positive, whole
 from lakescan.errors import InvalidOption, nearest
 from lakescan.secrets import keep, keep_of_address, secret
 from lakescan.storage.azure_endpoints import with_account
 from lakescan.storage.issued import PREFIXES, is_of_storage, warn_ignored
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.setting import Role
-from lakescan.storage.settings import is_of_hadoop, settings_named
+from lakescan.storage.settings import TUNING, is_of_hadoop, settings_named
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ PROPERTIES = (
     *_rows("rest.sigv4.max-retries", kind=whole),
     # What a server has, and how it is asked.
     *_rows("warehouse", "prefix", "namespace-separator", "view-endpoints-supported", of_server=True),
-    *_rows("rest-page-size", "snapshot-loading-mode", "scan-planning-mode", of_server=True),
-    *_rows("rest-scan-planning.poll-timeout-ms", of_server=True),
+    *_rows("rest-page-size", "rest-scan-planning.poll-timeout-ms", kind=positive, of_server=True),
+    *_rows("snapshot-loading-mode", kind=one_of("all", "refs"), of_server=True),
+    *_rows("scan-planning-mode", kind=one_of("client", "server"), of_server=True),
     *_rows("rest-metrics-reporting-enabled"),
     # Who signs requests to S3. An address of another server is refused where it is used, in `remote_signing`.
     *_rows("s3.remote-signing-enabled", "s3.signer", "s3.signer.uri", "s3.signer.endpoint", of_server=True),
@@ -149,7 +150,8 @@ def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
 def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
     """Warn, once for each, of properties of the user's that nothing here reads."""
     for name in properties:
-        if property_named(name) is None and not is_of_hadoop(name) and not settings_named(name):
+        is_read = property_named(name) is not None or is_of_hadoop(name) or settings_named(name)
+        if not is_read and not TUNING.fullmatch(name.lower()):
             known = [*_BY_NAME, *(each for setting in SETTINGS for each in setting.names)]
             warn_ignored([name], f"the configuration of catalog {catalog!r}", f"unknown.{nearest(name, known)}")
 

@@ -324,6 +324,8 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
         )
     check_limits(name, properties)
     check_headers(name, properties)
+    for key, value in configuration(name).items():  # those of a file or the environment are not parsed yet
+        _parsed(name, key, value)
     properties = with_account(properties, properties.get("warehouse"))
     if (unity := _of_unity(name, properties)) is not None:
         return unity

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from lakescan import limits
-from lakescan.catalogs.answers import json_in, unread_config
+from lakescan.catalogs.answers import json_in, limit_answer, unread_config
 from lakescan.catalogs.properties import of_server, property_named, warn_of_metadata
 from lakescan.catalogs.rest_session import TIMEOUT
 from lakescan.errors import LimitExceeded, StorageError
@@ -45,7 +45,7 @@ def rest_catalog_class() -> Any:
 
         def _config_headers(self, session: Any) -> None:
             super()._config_headers(session)  # before the session gets its authentication, which asks for a token
-            session.hooks["response"] += [_check_redirection, _pages_checker(), self._keep_defaults]
+            session.hooks["response"] += [limit_answer, _check_redirection, _pages_checker(), self._keep_defaults]
             session.request = partial(_request_in_time, session.request)
 
         def _fetch_config(self) -> None:
@@ -79,6 +79,15 @@ def rest_catalog_class() -> Any:
         def _server(self) -> str:
             return f"the server of catalog {self.name!r}"
 
+        def _parsed(self, name: str, value: Any) -> Any:
+            """Return a value of the server as text; raises `CorruptMetadata` for one that its property cannot have."""
+            known = property_named(name)
+            if known is None or not known.of_server:
+                return value
+            with suppress(ValueError):
+                return str(known.kind(value))
+            raise unread_config(self.name, f"{name} takes {known.kind.expects}, not {value[:60]!r}")
+
         def _checked(self, said: dict[str, Any]) -> dict[str, str]:
             """Return the properties of an answer that the server may set.
 
@@ -91,7 +100,7 @@ def rest_catalog_class() -> Any:
                 is_text = isinstance(value, str) or (value is None) or (known is not None and _as_text(value) != value)
                 if is_used and not is_text:
                     raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
-            said = {name: _as_text(value) for name, value in said.items() if value is not None}
+            said = {name: self._parsed(name, _as_text(value)) for name, value in said.items() if value is not None}
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
             if _TOKENS in addresses and _TOKENS in self.user_properties:
                 warn_ignored([_TOKENS], self._server, "you have set it")

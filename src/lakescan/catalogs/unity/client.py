@@ -11,9 +11,11 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from lakescan import limits
+from lakescan.catalogs.answers import limit_answer
 from lakescan.catalogs.unity.answers import WHAT_TO_DO, Answer
 from lakescan.common.retries import RetryPolicy
-from lakescan.errors import CorruptMetadata, InvalidOption, StorageError
+from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, StorageError
 
 API = "/api/2.1/unity-catalog"
 _TIMEOUT = 10, 60  # seconds to connect, and to wait for an answer
@@ -81,7 +83,7 @@ class UnityClient:
                 pause(error, wait)
 
     def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[Answer]:
-        """All objects of a list that is read page by page; raises `CorruptMetadata`, too."""
+        """All objects of a list that is read page by page; raises `CorruptMetadata`, `LimitExceeded`, too."""
         token: str | None = None
         seen: set[str] = set()
         while True:
@@ -92,6 +94,11 @@ class UnityClient:
             if token in seen:
                 raise CorruptMetadata(f"{found.request} names the same next page again and again. {WHAT_TO_DO}")
             seen.add(token)
+            if len(seen) >= limits.PAGES:
+                raise LimitExceeded(
+                    f"{found.request} has more than {limits.PAGES:,} pages. If the list is that long, raise "
+                    "lakescan.limits.PAGES."
+                )
 
     def send(self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None) -> Answer:
         """Send one request, and return the answer; raises `Refused`, `Unanswered`."""
@@ -168,6 +175,7 @@ def _session(process: int) -> Any:
     from requests.adapters import HTTPAdapter
 
     session = Session()
+    session.hooks["response"].append(limit_answer)
     for scheme in ("http://", "https://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=16))
     return session

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from lakescan import limits
 from lakescan.common.metadata_columns import LAST_UPDATED, ROW_ID
 from lakescan.common.schema import Schema
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import LimitExceeded, UnsupportedFeature
 from lakescan.executors import PlanningExecutor, executor_for
 from lakescan.formats.table_format import FileRequest
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
@@ -100,7 +101,14 @@ class ServerPlan:
         try:
             yield from candidates_of(planned.tasks, self._scan, f"the plan of {self.server.name}")
             tokens = list(plan_tasks_of(planned.tasks, f"the plan of {self.server.name}"))
+            asked = 0
             while tokens:
+                asked += len(tokens)
+                if asked > limits.PLAN_TASKS:
+                    raise LimitExceeded(
+                        f"the plan of {self.server.name} has more than {limits.PLAN_TASKS:,} plan tasks. If the scan "
+                        "is that large, raise lakescan.limits.PLAN_TASKS."
+                    )
                 more = list[str]()
                 for each in self._executor.map(fetch, tokens):
                     yield from each.candidates
