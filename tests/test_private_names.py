@@ -24,6 +24,7 @@ OTHERS = {
     "lakescan/catalogs/properties.py": ["_load_file_io"],
     "lakescan/catalogs/registry.py": ["_ENV_CONFIG"],
     "lakescan/expressions/scalar/parse.py": ["_prev"],  # of sqlglot
+    "lakescan/spark/connect/hook.py": ["_analyze", "_plan", "_session_hooks"],  # nothing is installed without them
     "lakescan/spark/workers.py": ["_sc"],
     "lakescan/reading/avro/codecs.py": ["_Decompress"],
     "lakescan/conformance/child.py": ["_exit"],  # of os

@@ -19,6 +19,13 @@ def test_tables_are_read_on_a_connect_session(shop) -> None:
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
 
 
+@pytest.mark.parametrize("script", ["connect_reads.py", "connect_law.py"])
+def test_reads_on_a_connect_session_are_replaced(tmp_path: Path, script: str) -> None:
+    """By Spark's own reader of the files that a query needs, with the same rows."""
+    found = run([str(Path(__file__).parent / script), str(tmp_path)], PYSPARK_PYTHON=sys.executable)
+    assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
+
+
 _WRONG_PYTHON = """
 import lakescan, lakescan.spark
 from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from lakescan.catalogs.registry import given, watch
 from lakescan.errors import InvalidOption, missing_dependency
@@ -25,6 +25,7 @@ _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
 _LOG = logging.getLogger("lakescan")
+_NO_SOURCES: Mapping[str, dict[str, Any]] = {}
 _SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
 
 
@@ -76,10 +77,22 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
     watch(_send_catalogs)
     bound_writes(spark)
+    _replace_reads(spark)
+
+
+def _replace_reads(spark: SparkSession) -> None:
+    """Replace reads of our formats: in the plans of a classic session, and in requests of Connect to Apache Spark."""
+    from lakescan.spark.workers import is_spark
+
     if not is_connect(spark):
         from lakescan.spark.native.rule import install
 
         install(spark)
+    elif is_spark(spark):
+        from lakescan.spark.connect import hook
+
+        session = ref(spark)
+        hook.install(spark, lambda: _NO_SOURCES if (found := session()) is None else _SOURCES.get(found, _NO_SOURCES))
 
 
 def _send_catalogs() -> None:

@@ -70,7 +70,7 @@ class TableSource(DataSource):
 
         Spark asks for it when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
         """
-        scan, name = self._target()
+        scan, name = self.target()
         with suppress(LakescanError):  # options of a stream may select no snapshot; a batch raises when it is read
             self._pin(scan, name)
         if name is not None:
@@ -79,7 +79,7 @@ class TableSource(DataSource):
 
     def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
         """A reader of the columns of `schema`: those of the table, or of a narrower schema that the user gave."""
-        scan, name = self._pinned or self._target()
+        scan, name = self._pinned or self.target()
         self._is_planned = True
         if name is not None:
             table = scan.metadata_table(name)
@@ -126,12 +126,12 @@ class TableSource(DataSource):
             return {**self.__dict__, "_pinned": None}
         if self._pinned is None:
             with suppress(LakescanError):  # the reader raises it
-                self._pin(*self._target())
+                self._pin(*self.target())
         return self.__dict__
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of the stream of the table's commits."""
-        scan, name = self._target()
+        scan, name = self.target()
         if name is not None:
             raise UnsupportedFeature(f"streaming the metadata table {name!r}", "Read it with spark.read.")
         staged = StagedReads.of(scan, self.session, is_stream=True)
@@ -155,7 +155,7 @@ class TableSource(DataSource):
         check_known(options.path)
         return Sink(options.path, name, options, self.catalogs)
 
-    def _target(self) -> tuple[ScanSpec, str | None]:
+    def target(self) -> tuple[ScanSpec, str | None]:
         """The scan that the options describe, and the name of the metadata table if the path has one."""
         options = ReadOptions.of({"time-zone": self.time_zone}).merged(self.options)
         if options.path is None:

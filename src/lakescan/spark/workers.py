@@ -91,6 +91,44 @@ def versions_on_workers(spark: SparkSession) -> dict[str, str]:
     return {row["name"]: row["version"] for row in rows}
 
 
+def is_on_this_machine(spark: SparkSession) -> bool:
+    """Whether the session's workers have the files of this process under the same paths, by a small job.
+
+    A container has other files than its host, so the names of mount namespaces are compared, where there are any.
+    """
+    look = _machine()
+    rows = spark.range(1).mapInArrow(look, "machine string").collect()
+    here = next(iter(look(iter([None])))).column(0)[0].as_py()
+    return [row["machine"] for row in rows] == [here]
+
+
+def _machine() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that a worker runs. Pickled by value, as `_probe`."""
+
+    def machine(batches):  # type: ignore[no-untyped-def]
+        import os
+        import platform
+
+        import pyarrow as pa
+
+        parts = [platform.node()]
+        try:
+            with open("/proc/sys/kernel/random/boot_id") as file:
+                parts.append(file.read().strip())
+        except OSError:
+            pass
+        for path in ("/", "/proc/self/ns/mnt"):
+            try:
+                found = os.stat(path)
+                parts.append(f"{found.st_dev}-{found.st_ino}")
+            except OSError:
+                pass
+        for _ in batches:
+            yield pa.RecordBatch.from_arrays([pa.array([" ".join(parts)])], names=["machine"])
+
+    return machine
+
+
 def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a worker runs. Pickled by value, as lakescan itself may be missing there."""
 

@@ -1,0 +1,546 @@
+"""Expressions of Spark Connect's protobuf -> trees of SQL over symbols, and the columns that they refer to.
+
+A symbol is a column of one read in a plan. A tree stands for the value of an expression in terms of symbols, so that it
+means the same wherever it is used. `implied` finds out what a tree that is a condition means for single columns.
+Parts that are not understood become a call of an unknown function, of which nothing is implied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from lakescan.common.references import parse_reference, quoted
+from lakescan.errors import LakescanError
+from lakescan.expressions.scalar.parse import names_of, parse_expression, parse_query
+
+UNKNOWN = "__unknown()"
+_INFIX = frozenset(("==", "<=>", "<", "<=", ">", ">=", "and", "or", "+", "-", "*", "/", "%", "like", "ilike", "rlike"))
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
+_WORDS = re.compile(r"\w+")
+_CALL = re.compile(r"([a-z_]\w*)\s*\(", re.IGNORECASE)
+_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`", re.DOTALL)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WHOLE = {"byte": "Y", "short": "S", "integer": "", "long": "L"}
+_IS_SYNTAX = frozenset(
+    (
+        *(
+            "and",
+            "as",
+            "between",
+            "by",
+            "case",
+            "cast",
+            "distinct",
+            "else",
+            "end",
+            "extract",
+            "for",
+            "from",
+            "if",
+            "in",
+        ),
+        *("is", "like", "not", "of", "on", "or", "rlike", "then", "try_cast", "when", "decimal", "char", "varchar"),
+    )
+)
+# Kinds of expressions whose references to columns are all found by looking at their parts.
+_PLAIN_KINDS = frozenset(
+    (
+        *("literal", "unresolved_attribute", "unresolved_function", "expression_string", "alias", "cast", "sort_order"),
+        *("window", "call_function", "lambda_function", "unresolved_named_lambda_variable", "update_fields"),
+        *("unresolved_extract_value", "common_inline_user_defined_function"),
+    )
+)
+# Functions whose result depends on the values of one row alone, and on nothing else.
+_ROW_WISE_NAMES = (
+    "== != <=> < <= > >= and or not in + - * / % & | ^ ~ negative positive when like ilike rlike isnull isnotnull "
+    "isnan coalesce nvl nvl2 ifnull nullif nanvl if case cast try_cast greatest least abs sign signum ceil ceiling "
+    "floor round bround rint sqrt cbrt exp expm1 ln log log10 log1p log2 pow power mod pmod div degrees radians "
+    "sin cos tan asin acos atan atan2 sinh cosh tanh hex unhex bin conv hash xxhash64 crc32 md5 sha sha1 sha2 "
+    "upper lower ucase lcase initcap trim ltrim rtrim btrim lpad rpad length char_length character_length "
+    "octet_length bit_length len substr substring substring_index left right concat concat_ws repeat replace "
+    "reverse translate split split_part regexp regexp_like regexp_extract regexp_replace regexp_count instr "
+    "locate position startswith endswith contains ascii chr char base64 unbase64 encode decode format_number "
+    "format_string printf levenshtein soundex overlay year quarter month day dayofmonth dayofweek dayofyear "
+    "weekofyear weekday hour minute second date date_add date_sub date_diff datediff add_months months_between "
+    "last_day next_day trunc date_trunc date_format to_date to_timestamp to_timestamp_ltz to_timestamp_ntz "
+    "try_to_timestamp try_to_date unix_date unix_seconds unix_millis unix_micros unix_timestamp from_unixtime "
+    "timestamp_seconds timestamp_millis timestamp_micros make_date make_timestamp from_utc_timestamp "
+    "to_utc_timestamp extract date_part datepart boolean tinyint smallint int bigint float double decimal string "
+    "binary timestamp shiftleft shiftright bitwise_not bit_count getbit bit_get struct named_struct array map "
+    "element_at get size cardinality array_contains array_distinct array_join array_max array_min array_position "
+    "array_size array_sort sort_array array_union array_except array_intersect arrays_overlap array_compact "
+    "array_append array_prepend array_remove array_repeat flatten slice sequence map_keys map_values map_entries "
+    "map_from_arrays map_contains_key transform filter exists forall aggregate reduce zip_with map_filter "
+    "transform_keys transform_values get_json_object from_json to_json equal_null nullifzero zeroifnull try_add "
+    "try_subtract try_multiply try_divide try_element_at"
+)
+ROW_WISE = frozenset(_ROW_WISE_NAMES.split())
+_SCALAR_UDF = frozenset((100, 101, 200))  # one row after the other, with Arrow or without, and pandas' scalar functions
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """An output column of a relation.
+
+    - `tree`: its value, over symbols; None if it is not known.
+    - `origin`: equal for the columns that Spark takes for the same one: what a projection passes on as it is.
+    - `below`: the columns of the relation's inputs from which it comes.
+    """
+
+    name: str | None
+    tree: Any | None
+    origin: Any
+    qualifiers: frozenset[str] = frozenset()
+    below: tuple[Attribute, ...] = ()
+
+
+Outputs = tuple[Attribute, ...] | None  # None: not known
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns that expressions of a relation may refer to: `outputs` of its inputs, and of relations below them.
+
+    `below` are the outputs by the id of a relation in the plan; None if more than one relation has it.
+    """
+
+    outputs: Outputs
+    below: Mapping[int, Outputs]
+    case_sensitive: bool
+
+    def same(self, one: str | None, other: str | None) -> bool:
+        """Whether two names are of one column."""
+        if one is None or other is None:
+            return False
+        return one == other if self.case_sensitive else one.lower() == other.lower()
+
+    def find(self, names: tuple[str, ...], plan_id: int | None = None) -> tuple[Attribute, tuple[str, ...]] | None:
+        """Return the column that a reference names, and the members of it; None if that is not certain."""
+        if self.outputs is None:
+            return None
+        if plan_id is None:
+            return self._among(self.outputs, names)
+        there = self.below.get(plan_id)
+        found = None if there is None else self._among(there, names)
+        if found is None:
+            return None
+        here = [each for each in self.outputs if each.origin == found[0].origin]
+        return (here[0], found[1]) if len(here) == 1 else None
+
+    def _among(
+        self, outputs: tuple[Attribute, ...], names: tuple[str, ...]
+    ) -> tuple[Attribute, tuple[str, ...]] | None:
+        if len(names) > 1:
+            in_relation = [
+                each
+                for each in outputs
+                if any(self.same(alias, names[0]) for alias in each.qualifiers) and self.same(each.name, names[1])
+            ]
+            if in_relation:
+                return (in_relation[0], names[2:]) if len(in_relation) == 1 else None
+        found = [each for each in outputs if self.same(each.name, names[0])]
+        return (found[0], names[1:]) if len(found) == 1 else None
+
+
+@dataclass
+class References:
+    """The columns to which expressions refer. `are_known`: these are all, and each is certain."""
+
+    attributes: set[Attribute] = field(default_factory=set)
+    are_known: bool = True
+
+    def add(self, found: tuple[Attribute, tuple[str, ...]] | None) -> None:
+        """Add what `Scope.find` returned."""
+        if found is None:
+            self.are_known = False
+        else:
+            self.attributes.add(found[0])
+
+
+def is_expression(message: Any) -> bool:
+    """Whether a protobuf message is an expression."""
+    return str(message.DESCRIPTOR.full_name) == "spark.connect.Expression"
+
+
+def parts_of(message: Any) -> Iterator[Any]:
+    """The messages directly in a protobuf message."""
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None:
+            continue
+        if descriptor.message_type.GetOptions().map_entry:
+            yield from (each for each in value.values() if hasattr(each, "ListFields"))
+        elif hasattr(value, "ListFields"):
+            yield value
+        else:
+            yield from value
+
+
+def references(expressions: Iterable[Any], scope: Scope) -> References:
+    """Find the columns to which expressions refer."""
+    result = References()
+    stack = list(expressions)
+    while stack:
+        message = stack.pop()
+        if is_expression(message):
+            kind = message.WhichOneof("expr_type")
+            if kind is None or kind not in _PLAIN_KINDS:
+                result.are_known = False
+            elif kind == "unresolved_attribute":
+                _refer(message.unresolved_attribute, scope, result)
+            elif kind == "expression_string":
+                _refer_in_text(message.expression_string.expression, scope, result)
+            elif kind == "literal":
+                continue
+        stack.extend(parts_of(message))
+    return result
+
+
+def _refer(attribute: Any, scope: Scope, result: References) -> None:
+    if getattr(attribute, "is_metadata_column", False):
+        result.are_known = False
+    result.add(scope.find(parse_reference(attribute.unparsed_identifier), plan_of(attribute)))
+
+
+def plan_of(attribute: Any) -> int | None:
+    """The relation in the plan to which a column or `*` belongs, if it is given."""
+    return attribute.plan_id if attribute.HasField("plan_id") else None
+
+
+def _refer_in_text(text: str, scope: Scope, result: References) -> None:
+    """Add the columns that an SQL text refers to: those it names, and those whose names are anywhere in it."""
+    from sqlglot import exp
+
+    item = parsed_item(text)
+    if item is None or scope.outputs is None or not text.isascii():
+        result.are_known = False
+        return
+    tree = item[1]
+    if tree.find(exp.Star, exp.Query, exp.Lambda, exp.Placeholder, exp.Parameter):
+        result.are_known = False
+        return
+    for node in tree.walk():
+        if isinstance(node, exp.Column):
+            names = _whole(node)
+            if names is None:
+                result.are_known = False
+            else:
+                result.add(scope.find(names))
+    words = set(_WORDS.findall(text.lower()))
+    result.attributes.update(
+        each for each in scope.outputs if each.name is not None and words.issuperset(_WORDS.findall(each.name.lower()))
+    )
+
+
+def _whole(column: Any) -> tuple[str, ...] | None:
+    """The names of a column in a tree, with the members that follow it."""
+    from sqlglot import exp
+
+    node = column
+    while isinstance(node.parent, exp.Dot) and node.parent.this is node:
+        node = node.parent
+    return names_of(node) or names_of(column)
+
+
+def parsed_item(text: str) -> tuple[str | None, Any] | None:
+    """Return the alias, if any, and the tree of an SQL expression in a list of columns; None if it does not parse."""
+    from sqlglot import exp
+
+    try:
+        query = parse_query(f"SELECT {text}")
+    except LakescanError:
+        return None
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1:
+        return None
+    if any(
+        value for key, value in query.args.items() if key not in ("expressions", "kind", "hint", "operation_modifiers")
+    ):
+        return None
+    if query.args.get("kind") or query.args.get("hint") or query.args.get("operation_modifiers"):
+        return None
+    item = query.expressions[0]
+    if isinstance(item, exp.Alias):
+        return item.alias, item.this
+    return (None, None) if isinstance(item, exp.Aliases) else (None, item)
+
+
+def functions_in(text: str) -> set[str]:
+    """The names of the functions that an SQL text calls, in lower case."""
+    names = {each.lower() for each in _CALL.findall(_TEXT.sub(" ", text))}
+    return names - _IS_SYNTAX
+
+
+def is_row_wise(expression: Any) -> bool:
+    """Whether the value of an expression depends on one row alone, and is one value for each row."""
+    stack = [expression]
+    while stack:
+        message = stack.pop()
+        if is_expression(message):
+            kind = message.WhichOneof("expr_type")
+            part: Any = getattr(message, kind) if kind else None
+            if kind not in _PLAIN_KINDS or kind in ("window", "call_function"):
+                return False
+            if kind == "literal":
+                continue
+            if kind == "unresolved_function":
+                is_own = part.is_user_defined_function or getattr(part, "is_internal", False) or part.is_distinct
+                if is_own or part.function_name.lower() not in ROW_WISE:
+                    return False
+            elif kind == "common_inline_user_defined_function":
+                is_scalar = part.HasField("python_udf") and part.python_udf.eval_type in _SCALAR_UDF
+                if not (part.deterministic and is_scalar):
+                    return False
+            elif kind == "expression_string":
+                if not _is_row_wise_text(part.expression):
+                    return False
+            elif kind == "alias" and len(part.name) != 1:
+                return False
+        stack.extend(parts_of(message))
+    return True
+
+
+def _is_row_wise_text(text: str) -> bool:
+    from sqlglot import exp
+
+    item = parsed_item(text)
+    if item is None or item[1] is None or item[1].find(exp.Query, exp.Window, exp.Star, exp.Placeholder, exp.Parameter):
+        return False
+    return "`(" not in text.replace(" ", "") and functions_in(text) <= ROW_WISE
+
+
+class Trees:
+    """Makes trees of expressions in a scope."""
+
+    def __init__(self, scope: Scope, own_functions: frozenset[str] = frozenset()) -> None:
+        """`own_functions` are the names of functions that the session has registered, in lower case."""
+        self._scope, self._own = scope, own_functions
+        self._values: dict[str, Any] = {}
+
+    def conjuncts(self, condition: Any) -> Iterator[Any]:
+        """The trees of the conditions that AND joins."""
+        function = condition.unresolved_function
+        if condition.WhichOneof("expr_type") == "unresolved_function" and function.function_name.lower() == "and":
+            for each in function.arguments:
+                yield from self.conjuncts(each)
+        else:
+            yield from split(self.tree(condition))
+
+    def tree(self, expression: Any) -> Any:
+        """The tree of an expression."""
+        return self._parsed(self._sql(expression))
+
+    def _parsed(self, text: str) -> Any:
+        from sqlglot import exp
+
+        try:
+            tree = parse_expression(text)
+        except LakescanError:
+            return unknown()
+
+        def put(node: Any) -> Any:
+            is_value = isinstance(node, exp.Column) and node.name in self._values and len(node.parts) == 1
+            return exp.paren(self._values[node.name].copy()) if is_value else node
+
+        return tree.transform(put)
+
+    def _value(self, tree: Any) -> str:
+        """A name that stands for a tree in text."""
+        self._values[name := f"__value_{len(self._values)}"] = tree
+        return quoted(name)
+
+    def _sql(self, e: Any) -> str:
+        kind = e.WhichOneof("expr_type")
+        part: Any = getattr(e, kind) if kind else None
+        match kind:
+            case "unresolved_attribute" | "unresolved_extract_value":
+                return self._reference(e)
+            case "expression_string":
+                return self._text(part.expression)
+            case "alias":
+                return self._sql(part.expr)
+            case "cast":
+                return self._cast(part)
+            case "literal":
+                return literal(part)
+            case "unresolved_function":
+                return self._call(part)
+        return UNKNOWN
+
+    def _reference(self, e: Any) -> str:
+        members: list[str] = []
+        while e.WhichOneof("expr_type") == "unresolved_extract_value":
+            extraction = e.unresolved_extract_value.extraction
+            if extraction.WhichOneof("expr_type") != "literal" or not extraction.literal.HasField("string"):
+                return UNKNOWN
+            members.insert(0, extraction.literal.string)
+            e = e.unresolved_extract_value.child
+        if e.WhichOneof("expr_type") != "unresolved_attribute":
+            return UNKNOWN
+        attribute = e.unresolved_attribute
+        found = self._scope.find(parse_reference(attribute.unparsed_identifier), plan_of(attribute))
+        return UNKNOWN if found is None else self._member(found[0], (*found[1], *members))
+
+    def _member(self, attribute: Attribute, members: tuple[str, ...]) -> str:
+        if attribute.tree is None:
+            return UNKNOWN
+        tree = attribute.tree if not members else member(attribute.tree, members)
+        return UNKNOWN if tree is None else self._value(tree)
+
+    def _text(self, text: str) -> str:
+        item = parsed_item(text)
+        if item is None or item[1] is None or "`(" in text.replace(" ", "") or functions_in(text) & self._own:
+            return UNKNOWN
+        return f"({self._value(self._resolved(item[1]))})"
+
+    def _resolved(self, tree: Any) -> Any:
+        """A tree of SQL text with the trees of its columns."""
+        from sqlglot import exp
+
+        if isinstance(inner := tree.unnest(), exp.And):  # one of the conditions may be unknown
+            left, right = (exp.paren(self._resolved(each)) for each in (inner.left, inner.right))
+            return exp.And(this=left, expression=right)
+        banned = (exp.Query, exp.Window, exp.Star, exp.Lambda, exp.Placeholder, exp.Parameter, exp.Bracket)
+        if tree.find(*banned) or any(_has_unit(each) for each in tree.find_all(exp.Anonymous)):
+            return unknown()
+
+        def put(node: Any) -> Any:
+            if not isinstance(node, exp.Column | exp.Dot):
+                return node
+            names = names_of(node)
+            if names is None:
+                return node if isinstance(node, exp.Dot) else unknown()
+            found = self._scope.find(names)
+            value = None if found is None else found[0].tree if not found[1] else member(found[0].tree, found[1])
+            return unknown() if value is None else exp.paren(value.copy())
+
+        return tree.copy().transform(put)
+
+    def _cast(self, part: Any) -> str:
+        kind = part.type_str
+        if not kind and part.HasField("type"):
+            from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type
+
+            kind = proto_schema_to_pyspark_data_type(part.type).simpleString()
+        mode = part.DESCRIPTOR.fields_by_name["eval_mode"].enum_type.values_by_number[part.eval_mode].name
+        function = {"EVAL_MODE_UNSPECIFIED": "CAST", "EVAL_MODE_TRY": "TRY_CAST"}.get(mode)
+        if function is None or not kind or re.fullmatch(r"[a-z_]+(\(\d+(,\s*-?\d+)?\))?", kind.lower()) is None:
+            return UNKNOWN
+        return f"{function}({self._sql(part.expr)} AS {kind})"
+
+    def _call(self, part: Any) -> str:
+        name, count = part.function_name.lower(), len(part.arguments)
+        if (
+            part.is_distinct
+            or part.is_user_defined_function
+            or getattr(part, "is_internal", False)
+            or name in self._own
+        ):
+            return UNKNOWN
+        values = [f"({self._sql(each)})" for each in part.arguments]
+        if name in _INFIX and count == 2:
+            return f"({values[0]} {'=' if name == '==' else name.upper()} {values[1]})"
+        if name == "in" and count > 1:
+            return f"({values[0]} IN ({', '.join(values[1:])}))"
+        if name == "not" and count == 1:
+            return f"(NOT {values[0]})"
+        if name == "when" and count > 1:
+            cases = [f"WHEN {values[n]} THEN {values[n + 1]}" for n in range(0, count - 1, 2)]
+            default = f" ELSE {values[-1]}" if count % 2 else ""
+            return f"(CASE {' '.join(cases)}{default} END)"
+        if _WORD.fullmatch(name) is None or name in _IS_SYNTAX or name in ("like", "ilike", "rlike"):
+            return UNKNOWN
+        return f"{name}({', '.join(values)})"
+
+
+def unknown() -> Any:
+    """The tree of a value of which nothing is known."""
+    from sqlglot import exp
+
+    return exp.Anonymous(this="__unknown")
+
+
+def split(tree: Any) -> Iterator[Any]:
+    """The conditions that AND joins in a tree."""
+    from sqlglot import exp
+
+    inner = tree.unnest()
+    if isinstance(inner, exp.And):
+        yield from split(inner.left)
+        yield from split(inner.right)
+    else:
+        yield tree
+
+
+def member(tree: Any, names: tuple[str, ...]) -> Any | None:
+    """The tree of a member of a struct; None for a value that is not a symbol or its member."""
+    path = None if tree is None else names_of(tree.unnest())
+    return None if path is None else column((*path, *names))
+
+
+def column(names: Iterable[str]) -> Any:
+    """The tree of a column, or of a member of a struct."""
+    from sqlglot import exp
+
+    first, *members = (exp.to_identifier(name, quoted=True) for name in names)
+    tree: Any = exp.Column(this=first)
+    for each in members:
+        tree = exp.Dot(this=tree, expression=each)
+    return tree
+
+
+def _has_unit(call: Any) -> bool:
+    """Whether a call may begin with a unit, such as HOUR, which looks like a column."""
+    return len(call.expressions) == 3 and str(call.this).lower().startswith(("date", "timestamp", "time"))
+
+
+def literal(part: Any) -> str:
+    """A literal as SQL text, with its type."""
+    kind = part.WhichOneof("literal_type")
+    if kind is None or (kind == "string" and _is_collated(part)):
+        return UNKNOWN
+    value = getattr(part, kind)
+    match kind:
+        case "null":
+            return "NULL"
+        case "boolean":
+            return str(value).upper()
+        case "byte" | "short" | "integer" | "long":
+            return f"{value}{_WHOLE[kind]}"
+        case "float" | "double":
+            return f"CAST('{_of_float(value)}' AS {kind.upper()})"
+        case "string":
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case "binary":
+            return f"X'{value.hex()}'"
+        case "decimal" if re.fullmatch(r"-?\d+(\.\d+)?", value.value):  # its precision and scale are the least
+            return f"{value.value}BD"
+        case "date" | "timestamp" | "timestamp_ntz":
+            return _of_time(kind, value)
+    return UNKNOWN
+
+
+def _is_collated(part: Any) -> bool:
+    """Whether a text has a collation of its own."""
+    if "data_type" not in part.DESCRIPTOR.fields_by_name or not part.HasField("data_type"):
+        return False
+    kind = part.data_type
+    return kind.WhichOneof("kind") != "string" or kind.string.collation not in ("", "UTF8_BINARY")
+
+
+def _of_float(value: float) -> str:
+    if value != value:
+        return "NaN"
+    return repr(value).replace("inf", "Infinity")
+
+
+def _of_time(kind: str, value: int) -> str:
+    try:
+        if kind == "date":
+            return f"DATE '{date(1970, 1, 1) + timedelta(days=value)}'"
+        moment = (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=None).isoformat(" ", "microseconds")
+    except OverflowError:
+        return UNKNOWN
+    return f"TIMESTAMP_LTZ '{moment}Z'" if kind == "timestamp" else f"TIMESTAMP_NTZ '{moment}'"

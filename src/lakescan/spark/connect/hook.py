@@ -1,0 +1,475 @@
+"""Replace the reads of our formats in the requests of a Spark Connect session by frames of narrowed scans.
+
+A client of Spark Connect keeps a data frame as a tree of protobuf messages, and sends the whole tree with each action.
+PySpark hands each such request to `SparkSession.Hook.on_execute_plan` before it leaves. There, each read of our formats
+is planned with the conditions, columns and limit that stand above it (`narrowing.py`), and the relation of that frame
+takes its place, under its id. The conditions stay in the tree: Spark tests the rows again.
+
+A read is a complete scan by itself. What is not understood here stays, and the Python data source reads it.
+
+The first request in which a read occurs pins the state of its table: all later ones read the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from lakescan.catalogs.identifiers import parts_of as parts_of_name
+from lakescan.catalogs.registry import given, is_known
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.errors import LakescanError
+from lakescan.expressions.bind import bind
+from lakescan.expressions.implied import implied
+from lakescan.expressions.predicate import (
+    ColumnComparison,
+    IsNull,
+    Predicate,
+    conjunction,
+    conjuncts,
+    has_sql,
+    leaves,
+)
+from lakescan.options.declaration import Group
+from lakescan.scan_spec import ScanSpec
+from lakescan.session_reads import as_session_reads, is_audited
+from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, all_relations, narrowed, relations_of
+from lakescan.spark.frames import frame_of
+from lakescan.spark.native.lower import FIELD_IDS
+from lakescan.spark.source import depends_on_zone, source_class
+from lakescan.spark.types import schema_of, spark_schema
+from lakescan.spark.workers import is_on_this_machine
+from lakescan.storage.locations import split_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ZONE, _ANSI, _CASE = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive"
+# Settings under which SQL text has another meaning than by default.
+_SYNTAX = (
+    "spark.sql.ansi.doubleQuotedIdentifiers",
+    "spark.sql.parser.escapedStringLiterals",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled",
+    "spark.sql.parser.quotedRegexColumnNames",
+)
+_TIMESTAMPS = "spark.sql.timestampType"
+_FUNCTION = re.compile(r"\bfunction\s+(?:if\s+not\s+exists\s+)?(?:[\w`]+\.)*`?(\w+)", re.IGNORECASE)
+_COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
+_MOST_KEPT = 16  # relations that were made, for actions that need the same of a read
+_PLANS = ("schema", "explain", "tree_string", "is_local", "is_streaming", "input_files", "semantic_hash")
+_CACHED = ("persist", "unpersist", "get_storage_level")
+
+
+def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> bool:
+    """Install the replacement for a session, once; return whether it is there.
+
+    It is not if this PySpark lacks one of the names that are used of its client.
+
+    Args:
+        spark: A Connect session of Apache Spark.
+        sources: Returns the settings of the data sources that are registered with the session, by format.
+    """
+    client = getattr(spark, "client", None)
+    hooks = getattr(client, "_session_hooks", None)
+    names = ("_analyze", "get_configs")
+    if client is None or not isinstance(hooks, list) or not all(hasattr(client, name) for name in names):
+        return False
+    if not hasattr(type(spark), "Hook") or not hasattr(getattr(spark.range(0), "_plan", None), "plan"):
+        return False
+    if not any(isinstance(each, ReadReplacement) and each.session_id == spark.session_id for each in hooks):
+        hooks.append(ReadReplacement(spark, sources))
+    return True
+
+
+@dataclass
+class _Pin:
+    """The state of a table that a read is of; `scan` is None if the data source reads it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_known: bool = False
+    scan: ScanSpec | None = None
+    columns: tuple[ReadColumn, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Session:
+    """The settings of a session on which the meaning of expressions depends."""
+
+    time_zone: str
+    ansi: bool
+    case_sensitive: bool
+    reads_as_default: bool
+
+
+class ReadReplacement:
+    """A hook of a session (`SparkSession.Hook`): replaces reads in its requests."""
+
+    def __init__(self, spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
+        self.session_id: str = spark.session_id
+        self.replaced = 0  # how many reads
+        self._spark, self._sources = ref(spark), sources
+        self._pins: dict[bytes, _Pin] = {}
+        self._lock = threading.Lock()
+        self._cached: dict[int, Any] = {}  # relations that were persisted, as they were sent, by id
+        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._has_views = False
+        self._own_functions: frozenset[str] = frozenset()
+        self._local: bool | None = None
+        self._busy = threading.local()
+        analyze, hook = spark.client._analyze, ref(self)
+
+        def analyzed(method: str, **arguments: Any) -> Any:
+            own = hook()
+            return analyze(method, **(arguments if own is None else own.on_analyze(method, arguments)))
+
+        spark.client._analyze = analyzed
+
+    def on_execute_plan(self, request: Any) -> Any:
+        """Replace the reads in a request, before it is sent."""
+        if request.session_id == self.session_id and not self._is_busy:  # `newSession` shares the list of hooks
+            with self._working():
+                self._note(request.plan)
+                self._replace_in(request.plan)
+        return request
+
+    def on_analyze(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of an analysis with replaced reads; a schema only pins them."""
+        if self._is_busy or method not in (*_PLANS, *_CACHED):
+            return arguments
+        with self._working():
+            if method in _CACHED:
+                return {**arguments, "relation": self._persisted(method, arguments["relation"])}
+            plan = type(arguments["plan"])()
+            plan.CopyFrom(arguments["plan"])
+            _unpack(plan)
+            if method not in ("explain", "input_files"):
+                for each in all_relations(relations_of(plan)):
+                    self._columns_of(each)
+                return arguments
+            self._replace_in(plan)
+            return {**arguments, "plan": plan}
+
+    @property
+    def _is_busy(self) -> bool:
+        return getattr(self._busy, "value", False)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Requests of this thread, until the end, are of lakescan itself."""
+        self._busy.value = True
+        try:
+            yield
+        finally:
+            self._busy.value = False
+
+    @property
+    def _session(self) -> SparkSession:
+        spark = self._spark()
+        assert spark is not None  # its client called
+        return spark
+
+    def _note(self, plan: Any) -> None:
+        """Note the functions that a command registers."""
+        if plan.WhichOneof("op_type") != "command":
+            return
+        kind, names = plan.command.WhichOneof("command_type"), []
+        if kind == "register_function":
+            names = [plan.command.register_function.function_name]
+        elif kind == "sql_command":
+            texts = (plan.command.sql_command.sql, plan.command.sql_command.input.sql.query)
+            names = [name for text in texts for name in _FUNCTION.findall(text)]
+        if names:
+            self._own_functions |= {name.lower() for name in names}
+
+    def _replace_in(self, plan: Any) -> None:
+        """Replace the reads in a plan."""
+        _unpack(plan)
+        roots = relations_of(plan)
+        is_view = plan.command.WhichOneof("command_type") == "create_dataframe_view"
+        if self._has_views and not is_view:
+            self._let_find_by_id()
+        self._replace(roots, lasts=is_view)
+        self._has_views |= is_view
+
+    def _persisted(self, method: str, relation: Any) -> Any:
+        """A relation in the form in which it is persisted: Spark finds it in the form in which it was."""
+        result, node = type(relation)(), relation.common.plan_id
+        result.CopyFrom(relation)
+        if not self._replace([result], lasts=True):
+            return relation
+        if method == "persist" and relation.common.HasField("plan_id"):
+            self._cached[node] = result
+        elif method == "unpersist":
+            self._cached.pop(node, None)
+        return result
+
+    def _replace(self, roots: list[Any], *, lasts: bool) -> bool:
+        """Replace the reads below relations; return whether there were any.
+
+        If the result `lasts`, it is used under other settings of the session, too.
+        """
+        every = all_relations(roots)
+        cached = [each for each in every if self._is_cached(each)]
+        reads = [each for each in every if each.WhichOneof("rel_type") == "read" and self._columns_of(each) is not None]
+        if not reads and not cached:
+            return False
+        session = self._settings()
+        found = narrowed(
+            roots,
+            self._columns_of,
+            self._is_cached,
+            case_sensitive=session.case_sensitive,
+            own_functions=self._own_functions,
+        )
+        if lasts:
+            session = replace(session, time_zone="", ansi=False)
+        changes = [(each.relation, self._relation(each, session)) for each in found]
+        if cached:
+            self._let_find_by_id()
+        for each in cached:
+            changes.append((each, self._cached[each.common.plan_id]))
+        for old, new in changes:
+            old.CopyFrom(new)
+        self.replaced += len(changes)
+        return True
+
+    def _is_cached(self, relation: Any) -> bool:
+        return relation.common.HasField("plan_id") and relation.common.plan_id in self._cached
+
+    def _settings(self) -> _Session:
+        names = (_ZONE, _ANSI, _CASE, _TIMESTAMPS, *_SYNTAX)
+        values = dict(zip(names, self._session.client.get_configs(*names), strict=True))
+        is_default = not any((values[each] or "").lower() == "true" for each in _SYNTAX)
+        return _Session(
+            values[_ZONE] or "",
+            (values[_ANSI] or "").lower() == "true",
+            (values[_CASE] or "").lower() == "true",
+            is_default and (values[_TIMESTAMPS] or "").upper() in ("", "TIMESTAMP_LTZ"),
+        )
+
+    def _let_find_by_id(self) -> None:
+        """Let Spark find columns by field id: relations that were sent before rely on it."""
+        if self._session.client.get_configs(FIELD_IDS)[0] != "true":
+            self._session.conf.set(FIELD_IDS, "true")
+
+    # The state of a table
+
+    def _columns_of(self, relation: Any) -> tuple[ReadColumn, ...] | None:
+        """The output columns of a read that is replaced; None for other relations. Pins the state of its table."""
+        if relation.WhichOneof("rel_type") != "read" or self._is_cached(relation):
+            return None
+        pin = self._pin(relation)
+        return None if pin is None or pin.scan is None else pin.columns
+
+    def _pin(self, relation: Any) -> _Pin | None:
+        read = relation.read
+        if read.WhichOneof("read_type") != "data_source" or read.is_streaming:
+            return None
+        if read.data_source.format not in self._sources() or not relation.common.HasField("plan_id"):
+            return None
+        with self._lock:
+            pin = self._pins.setdefault(relation.SerializeToString(deterministic=True), _Pin())
+        with pin.lock:
+            if not pin.is_known:
+                pin.scan = self._scan(read.data_source)
+                pin.columns = () if pin.scan is None else _columns(pin.scan)
+                pin.is_known = True
+        return pin
+
+    def _scan(self, read: Any) -> ScanSpec | None:
+        """The scan that a read is; None if the data source has to read it."""
+        options = {name.lower(): value for name, value in read.options.items()}
+        paths = [*read.paths, *([options["path"]] if "path" in options else [])]
+        if len(paths) != 1 or read.predicates or "paths" in options or not _is_absolute(paths[0]):
+            return None
+        settings = self._sources()[read.format]
+        try:
+            source = source_class(read.format, **settings, catalogs=given())({**options, "path": paths[0]})
+            scan, metadata_table = source.target()
+            if metadata_table is not None or _is_for_source(scan):
+                return None
+            if split_location(scan.table.location)[0] == "file" and not self._is_local:
+                return None
+            scan = as_session_reads(scan, settings["session"])
+            scan.snapshot  # noqa: B018  resolved once, and cached in the scan
+            found = _with_schema(scan, read.schema)
+            is_padded = found is not None and any(each.width for each in t.walk(found.output.fields))
+            return None if found is None or is_padded or found.lane == "arrow" else found
+        except (LakescanError, OSError):  # the server may reach what this process does not, or raises the same
+            return None
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether the paths of Spark's workers are those of this process."""
+        if self._local is None:
+            self._local = is_on_this_machine(self._session)
+        return self._local
+
+    # What takes the place of a read
+
+    def _relation(self, read: Narrowed, session: _Session) -> Any:
+        """The relation of the frame of a narrowed read."""
+        pin = self._pin(read.relation)
+        assert pin is not None
+        assert pin.scan is not None
+        scan = _narrowed_scan(pin.scan, read, session)
+        key = (read.relation.SerializeToString(deterministic=True), repr(scan.pruning), scan.columns, scan.row_limit)
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None:
+            self._let_find_by_id()
+            return kept
+        frame = _with_comments(frame_of(self._session, scan), scan)
+        relation = type(read.relation)()
+        relation.CopyFrom(frame._plan.plan(self._session.client))
+        relation.common.plan_id = read.relation.common.plan_id  # columns of the frame refer to it
+        with self._lock:
+            self._kept[key] = relation
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return relation
+
+
+def _unpack(plan: Any) -> None:
+    """Unpack a plan that is sent compressed, because it is large."""
+    packed = plan.compressed_operation
+    if not packed.data:
+        return
+    import zstandard
+
+    names = {packed.OP_TYPE_RELATION: "root", packed.OP_TYPE_COMMAND: "command"}
+    name, data = names.get(packed.op_type), zstandard.decompress(packed.data)
+    if name is not None:
+        unpacked = type(getattr(plan, name)).FromString(data)
+        getattr(plan, name).CopyFrom(unpacked)
+
+
+def _is_absolute(path: str) -> bool:
+    """Whether a path leads to the same table from any working directory."""
+    parts = parts_of_name(path)
+    return path.startswith(("/", "file:/")) or "://" in path or (parts is not None and is_known(parts[0]))
+
+
+def _is_for_source(scan: ScanSpec) -> bool:
+    """Whether the Python data source has to read a scan: what a session decides, and what only its tasks can check."""
+    options = scan.options
+    selects_changes = options.changes or options.of_streams or options.given_in(Group.RANGE)
+    is_special = scan.reads_deleted or has_sql(scan.condition) or is_audited(scan) or scan.storage.is_issued
+    modes = (options.data_planning_mode, options.delete_planning_mode)
+    return bool(selects_changes or is_special or depends_on_zone(scan) or "distributed" in modes)
+
+
+def _with_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
+    """The scan with the columns of a schema that a user gave; None if they are not known to be the same."""
+    if not schema:
+        return scan
+    try:
+        given_schema = s.StructType.fromJson(json.loads(schema))
+    except (ValueError, KeyError, TypeError):
+        return None
+    own = {each.name: each.dataType.simpleString() for each in schema_of(scan).fields}
+    wanted = {each.name: each.dataType.simpleString() for each in given_schema.fields}
+    if not wanted or any(own.get(name) != kind for name, kind in wanted.items()):
+        return None
+    names = given_schema.names
+    if names == scan.output.names:
+        return scan
+    result = scan.narrowed(names)
+    return result if result.output.names == names else None
+
+
+def _columns(scan: ScanSpec) -> tuple[ReadColumn, ...]:
+    """The output columns of a scan, with the columns of the table that conditions may test."""
+    return tuple(
+        ReadColumn(each.name, _path(each.path) if scan.max_rows is None else None, str(each.path[-1].type))
+        for each in scan.selection.columns
+    )
+
+
+def _path(path: tuple[t.Field, ...]) -> tuple[str, ...] | None:
+    kind = path[-1].type
+    is_known = kind in _COMPARED or isinstance(kind, t.Decimal | t.Struct) or _is_time(kind)
+    return tuple(each.name for each in path) if is_known and path[0].id not in RESERVED_IDS else None
+
+
+def _is_time(kind: t.Type) -> bool:
+    return isinstance(kind, t.Timestamp) and kind.unit == "us"
+
+
+def _narrowed_scan(scan: ScanSpec, read: Narrowed, session: _Session) -> ScanSpec:
+    """The scan that reads what is needed of a read, and maybe more."""
+    if not session.reads_as_default:
+        return scan
+    result = replace(scan, pruning=_pruning(scan, read, session))
+    if read.columns is not None:
+        names = [each for each in scan.output.names if each in read.columns] or [_least(scan)]
+        if names != scan.output.names:
+            result = result.narrowed(names)
+    if read.limit is not None and not read.conditions:
+        result = result.limit(read.limit)
+    return result
+
+
+def _least(scan: ScanSpec) -> str:
+    """The column that costs least to read, for a query that needs none."""
+    fields = scan.output.fields
+    plain = (each for each in fields if each.type in (t.BOOLEAN, *t.INTEGRAL, t.DATE, *t.FLOATING))
+    return next(plain, fields[0]).name
+
+
+def _pruning(scan: ScanSpec, read: Narrowed, session: _Session) -> Predicate:
+    """What the conditions on a read's rows imply, as far as planning understands it."""
+    found = [
+        part
+        for each in read.conditions
+        for part in conjuncts(
+            implied(
+                each,
+                scan.selectable,
+                time_zone=session.time_zone,
+                case_sensitive=scan.options.case_sensitive,
+                ansi=session.ansi,
+            ).predicate
+        )
+    ]
+    return conjunction([each for each in found if _is_exact(each, scan)])
+
+
+def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:
+    """Whether a predicate can be bound, and tests only columns whose values are those that Spark compares."""
+    schema = scan.selectable
+    try:
+        bound = bind(predicate, schema, case_sensitive=scan.options.case_sensitive, zone=scan.zone)
+    except LakescanError:
+        return False
+    for leaf in leaves(bound):
+        ids = leaf.bound_ids if isinstance(leaf, ColumnComparison) else (leaf.bound_id,)
+        kinds = [schema.by_id[each].type for each in ids]
+        if not isinstance(leaf, IsNull) and not all(
+            k in _COMPARED or isinstance(k, t.Decimal) or _is_time(k) for k in kinds
+        ):
+            return False
+    return True
+
+
+def _with_comments(frame: Any, scan: ScanSpec) -> Any:
+    """The frame with the comments of its columns, as the data source has them."""
+    fields = spark_schema(scan.output).fields
+    if not any(each.metadata for each in fields):
+        return frame
+    return frame.select(*(F.col(_quoted(e.name)).alias(e.name, metadata=e.metadata or {}) for e in fields))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

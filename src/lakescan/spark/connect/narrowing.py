@@ -1,0 +1,676 @@
+"""What a plan of Spark Connect needs of the reads in it: conditions on their rows, columns, and a limit.
+
+Names are resolved from the reads up, as Spark does: each relation has output columns, whose values are trees over
+symbols (`expressions.py`). Then conditions, columns and limits go down from the root to the reads, through each
+operator that lets them pass. An operator or an expression that is not known here lets nothing pass: the reads below it
+have all columns and no conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakescan.common.references import parse_reference
+from lakescan.expressions.scalar.parse import names_of
+from lakescan.spark.connect.expressions import (
+    Attribute,
+    Outputs,
+    References,
+    Scope,
+    Trees,
+    column,
+    is_expression,
+    is_row_wise,
+    member,
+    parsed_item,
+    parts_of,
+    plan_of,
+    references,
+    unknown,
+)
+
+# The commands of which the relations are read at once, as they are now. Others keep them, or send them elsewhere.
+_COMMANDS = ("write_operation", "write_operation_v2", "create_dataframe_view", "checkpoint_command")
+_MOST_RELATIONS = 2_000  # of a plan: larger ones are not looked into
+# By the type of a join: the sides whose rows a condition above it may test before, and those that its own may.
+_SIDES = {
+    "JOIN_TYPE_INNER": ("lr", "lr"),
+    "JOIN_TYPE_CROSS": ("lr", "lr"),
+    "JOIN_TYPE_LEFT_OUTER": ("l", "r"),
+    "JOIN_TYPE_RIGHT_OUTER": ("r", "l"),
+    "JOIN_TYPE_LEFT_SEMI": ("l", "lr"),
+    "JOIN_TYPE_LEFT_ANTI": ("l", "r"),
+    "JOIN_TYPE_FULL_OUTER": ("", ""),
+}
+_ONE_SIDE = ("JOIN_TYPE_LEFT_SEMI", "JOIN_TYPE_LEFT_ANTI")
+# Relations that need all columns of their inputs, and refer to no others.
+_CLOSED = ("map_partitions", "tail", "sample")
+
+
+@dataclass(frozen=True)
+class ReadColumn:
+    """An output column of a read: its name, and `path`, the column or member of the table if conditions may test it.
+
+    Columns with one `kind`, which is a name of their type, are compared alike.
+    """
+
+    name: str
+    path: tuple[str, ...] | None
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A read in a plan, with what is needed of it.
+
+    - `relation`: the message of the read.
+    - `conditions`: trees over the paths of its columns, which are all true of the rows that are needed.
+    - `columns`: the names of its output columns that are needed; None for all.
+    - `limit`: how many rows are needed; None for all.
+    """
+
+    relation: Any
+    conditions: tuple[Any, ...] = ()
+    columns: frozenset[str] | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Above:
+    """What stands above a relation; `needed` is None for all columns, and `all_columns` means those of all reads."""
+
+    conditions: tuple[Any, ...] = ()
+    needed: frozenset[Attribute] | None = None
+    limit: int | None = None
+    all_columns: bool = False
+
+
+@dataclass(eq=False)
+class _Node:
+    relation: Any
+    kind: str
+    op: Any
+    inputs: list[_Node]
+    outputs: Outputs = None
+    columns: tuple[ReadColumn, ...] | None = None  # of a read of ours
+    symbols: frozenset[str] = frozenset()  # the symbols that its outputs may have
+    below: dict[int, Outputs] = field(default_factory=dict)
+    is_row_wise: bool = True
+
+
+def relations_of(plan: Any) -> list[Any]:
+    """The relations of a plan whose rows are read at once."""
+    which = plan.WhichOneof("op_type")
+    if which == "root":
+        return [plan.root]
+    if which != "command":
+        return []
+    kind = plan.command.WhichOneof("command_type")
+    if kind not in _COMMANDS:
+        return []
+    if kind == "create_dataframe_view" and plan.command.create_dataframe_view.is_global:
+        return []  # other sessions read it
+    return list(_relations_in(getattr(plan.command, kind)))
+
+
+def is_relation(message: Any) -> bool:
+    """Whether a protobuf message is a relation."""
+    return str(message.DESCRIPTOR.full_name) == "spark.connect.Relation"
+
+
+def _relations_in(message: Any) -> Iterator[Any]:
+    """The relations next below a message, in any order of messages between. None of a read is below an expression."""
+    for each in parts_of(message):
+        if is_relation(each):
+            yield each
+        elif not is_expression(each):
+            yield from _relations_in(each)
+
+
+def all_relations(roots: Sequence[Any]) -> list[Any]:
+    """Relations, and all that are below them, without recursion."""
+    found, stack = [], list(roots)
+    while stack:
+        relation = stack.pop()
+        found.append(relation)
+        kind = relation.WhichOneof("rel_type")
+        if kind is not None:
+            stack.extend(_relations_in(getattr(relation, kind)))
+    return found
+
+
+def narrowed(
+    roots: Sequence[Any],
+    columns_of: Callable[[Any], tuple[ReadColumn, ...] | None],
+    is_opaque: Callable[[Any], bool],
+    *,
+    case_sensitive: bool,
+    own_functions: frozenset[str] = frozenset(),
+) -> list[Narrowed]:
+    """Return the reads of a plan, with what is needed of each.
+
+    Args:
+        roots: The relations of the plan.
+        columns_of: Returns the output columns of a relation that is a read of ours; None for others.
+        is_opaque: Whether to look into a relation no further.
+        case_sensitive: The session's setting `spark.sql.caseSensitive`.
+        own_functions: The names of functions that the session has registered, in lower case.
+    """
+    return _Narrowing(columns_of, is_opaque, case_sensitive, own_functions).of(roots)
+
+
+class _Narrowing:
+    def __init__(
+        self,
+        columns_of: Callable[[Any], tuple[ReadColumn, ...] | None],
+        is_opaque: Callable[[Any], bool],
+        case_sensitive: bool,
+        own_functions: frozenset[str],
+    ) -> None:
+        self._columns_of, self._is_opaque = columns_of, is_opaque
+        self._case_sensitive, self._own = case_sensitive, own_functions
+        self._count = 0
+        self._kinds: dict[str, str] = {}  # by symbol
+        self._found: list[Narrowed] = []
+
+    def of(self, roots: Sequence[Any]) -> list[Narrowed]:
+        if len(all_relations(roots)) > _MOST_RELATIONS:
+            return self.whole(roots)
+        try:
+            for each in roots:
+                self._down(self._up(each), Above())
+        except RecursionError:
+            return self.whole(roots)
+        return self._found
+
+    def whole(self, roots: Sequence[Any]) -> list[Narrowed]:
+        """The reads, each with all columns and rows."""
+        stack, found = list(roots), []
+        while stack:
+            relation = stack.pop()
+            if self._is_opaque(relation):
+                continue
+            if self._columns_of(relation) is not None:
+                found.append(Narrowed(relation))
+                continue
+            kind = relation.WhichOneof("rel_type")
+            stack.extend(_relations_in(getattr(relation, kind)) if kind is not None else ())
+        return found
+
+    def _symbol(self, kind: str) -> str:
+        self._count += 1
+        name = f"__symbol_{self._count}"
+        self._kinds[name] = kind
+        return name
+
+    # From the reads up: the output columns of each relation
+
+    def _up(self, relation: Any) -> _Node:
+        kind = relation.WhichOneof("rel_type") or ""
+        op = getattr(relation, kind) if kind else None
+        if op is None or self._is_opaque(relation):
+            return _Node(relation, "opaque", op, [])
+        columns = self._columns_of(relation)
+        if columns is not None:
+            return self._read(relation, op, columns)
+        node = _Node(relation, kind, op, [self._up(each) for each in _relations_in(op)])
+        node.symbols = frozenset().union(*(each.symbols for each in node.inputs))
+        for each in node.inputs:
+            for plan_id, outputs in each.below.items():
+                node.below[plan_id] = None if plan_id in node.below else outputs
+        outputs_of = getattr(self, f"_outputs_of_{kind}", None)
+        node.outputs = None if outputs_of is None else outputs_of(node, op)
+        self._name(node)
+        return node
+
+    def _name(self, node: _Node) -> None:
+        """Let columns refer to a node by its id."""
+        if node.relation.HasField("common") and node.relation.common.HasField("plan_id"):
+            plan_id = node.relation.common.plan_id
+            node.below[plan_id] = None if plan_id in node.below else node.outputs
+
+    def _read(self, relation: Any, op: Any, columns: tuple[ReadColumn, ...]) -> _Node:
+        outputs, symbols = [], []
+        for each in columns:
+            symbols.append(name := self._symbol(each.kind))
+            outputs.append(Attribute(each.name, None if each.path is None else column([name]), name))
+        node = _Node(relation, "read", op, [], tuple(outputs), columns, frozenset(symbols))
+        self._name(node)
+        return node
+
+    def _scope(self, node: _Node) -> Scope:
+        """What the expressions of a node may refer to."""
+        inputs = [each.outputs for each in node.inputs]
+        outputs = None if any(each is None for each in inputs) else tuple(a for each in inputs for a in each or ())
+        below: dict[int, Outputs] = {}
+        for each in node.inputs:
+            for plan_id, found in each.below.items():
+                below[plan_id] = None if plan_id in below else found
+        return Scope(outputs, below, self._case_sensitive)
+
+    def _pass(self, node: _Node, op: Any) -> Outputs:
+        return node.inputs[0].outputs
+
+    _outputs_of_filter = _outputs_of_sort = _outputs_of_limit = _outputs_of_offset = _outputs_of_tail = _pass
+    _outputs_of_sample = _outputs_of_hint = _outputs_of_repartition = _outputs_of_repartition_by_expression = _pass
+    _outputs_of_deduplicate = _pass
+
+    def _outputs_of_with_relations(self, node: _Node, op: Any) -> Outputs:
+        return node.inputs[0].outputs if op.HasField("root") else None
+
+    def _outputs_of_subquery_alias(self, node: _Node, op: Any) -> Outputs:
+        known = node.inputs[0].outputs
+        if known is None:
+            return None
+        alias = frozenset((op.alias,))
+        return tuple(Attribute(each.name, each.tree, each.origin, alias, (each,)) for each in known)
+
+    def _item(self, expression: Any, scope: Scope) -> list[Attribute] | None:
+        """The columns that an expression in a list becomes; None if they are not known."""
+        kind = expression.WhichOneof("expr_type")
+        if kind == "unresolved_star":
+            star = expression.unresolved_star
+            is_plain = not star.unparsed_target and plan_of(star) is None
+            return None if scope.outputs is None or not is_plain else list(scope.outputs)
+        if kind == "expression_string" and expression.expression_string.expression.strip() == "*":
+            return None if scope.outputs is None else list(scope.outputs)
+        if kind == "unresolved_attribute":
+            attribute = expression.unresolved_attribute
+            return [self._passed(parse_reference(attribute.unparsed_identifier), plan_of(attribute), scope)]
+        row_wise, alias = is_row_wise(expression), None
+        if kind == "alias":
+            if len(expression.alias.name) != 1:
+                return None
+            alias = expression.alias.name[0]
+        elif kind == "expression_string":
+            item = parsed_item(expression.expression_string.expression)
+            if item is None or item[1] is None:
+                return None
+            alias = item[0]
+        elif kind == "cast":
+            inner = self._item(expression.cast.expr, scope)
+            alias = inner[0].name if inner is not None and len(inner) == 1 else None
+        if alias is None and not row_wise:
+            return None
+        tree = Trees(scope, self._own).tree(expression) if row_wise and scope.outputs is not None else None
+        return [Attribute(alias, tree, object())]
+
+    def _passed(self, names: tuple[str, ...], plan_id: int | None, scope: Scope) -> Attribute:
+        """A column of the input, under the name by which it was called; or a member of it."""
+        found = scope.find(names, plan_id)
+        if found is None:
+            return Attribute(names[-1], None, object())
+        attribute, members = found
+        if not members:
+            return Attribute(names[-1], attribute.tree, attribute.origin, attribute.qualifiers)
+        return Attribute(names[-1], member(attribute.tree, members), object())
+
+    def _items(self, node: _Node, expressions: Sequence[Any]) -> Outputs:
+        scope, found = self._scope(node), []
+        for each in expressions:
+            some = self._item(each, scope)
+            if some is None:
+                return None
+            found += some
+        return tuple(found)
+
+    def _outputs_of_project(self, node: _Node, op: Any) -> Outputs:
+        stars = ("unresolved_star",)
+        node.is_row_wise = all(
+            e.WhichOneof("expr_type") in stars or _is_star(e) or is_row_wise(e) for e in op.expressions
+        )
+        return self._items(node, op.expressions) if op.HasField("input") else None
+
+    def _outputs_of_with_columns(self, node: _Node, op: Any) -> Outputs:
+        scope, known = self._scope(node), node.inputs[0].outputs
+        node.is_row_wise = all(is_row_wise(each.expr) for each in op.aliases)
+        if known is None or any(len(each.name) != 1 for each in op.aliases):
+            return None
+        outputs = list(known)
+        for each in op.aliases:
+            name = each.name[0]
+            tree = Trees(scope, self._own).tree(each.expr) if is_row_wise(each.expr) else None
+            new = Attribute(name, tree, object())
+            same = [n for n, old in enumerate(outputs) if scope.same(old.name, name)]
+            for n in same:
+                outputs[n] = new
+            if not same:
+                outputs.append(new)
+        return tuple(outputs) if len(set(outputs)) == len(outputs) else None
+
+    def _outputs_of_with_columns_renamed(self, node: _Node, op: Any) -> Outputs:
+        known, scope = node.inputs[0].outputs, self._scope(node)
+        pairs = [(each.col_name, each.new_col_name) for each in op.renames] if op.renames else []
+        if known is None or not pairs or op.rename_columns_map:
+            return None
+        if any(scope.same(new, old) for _, new in pairs for old, _ in pairs):
+            return None
+        outputs = []
+        for each in known:
+            new = [new for old, new in pairs if scope.same(each.name, old)]
+            outputs.append(Attribute(new[0], each.tree, object(), below=(each,)) if len(new) == 1 else each)
+        return tuple(outputs)
+
+    def _outputs_of_drop(self, node: _Node, op: Any) -> Outputs:
+        known, scope = node.inputs[0].outputs, self._scope(node)
+        if known is None:
+            return None
+        gone = {each for each in known for name in op.column_names if scope.same(each.name, name)}
+        for each in op.columns:
+            if each.WhichOneof("expr_type") != "unresolved_attribute":
+                return None
+            names, plan_id = (
+                parse_reference(each.unresolved_attribute.unparsed_identifier),
+                plan_of(each.unresolved_attribute),
+            )
+            found = scope.find(names, plan_id)
+            if found is None or found[1]:
+                return None
+            gone.add(found[0])
+        return tuple(each for each in known if each not in gone)
+
+    def _outputs_of_to_df(self, node: _Node, op: Any) -> Outputs:
+        known = node.inputs[0].outputs
+        if known is None or len(known) != len(op.column_names):
+            return None
+        named = zip(op.column_names, known, strict=True)
+        return tuple(Attribute(name, each.tree, object(), below=(each,)) for name, each in named)
+
+    def _outputs_of_aggregate(self, node: _Node, op: Any) -> Outputs:
+        if _kind_of(op, "group_type") != "GROUP_TYPE_GROUPBY":
+            return None
+        keys = self._items(node, op.grouping_expressions)
+        node.is_row_wise = all(map(is_row_wise, op.grouping_expressions))
+        if keys is None or not node.is_row_wise:
+            return None
+        values = []
+        for each in op.aggregate_expressions:
+            is_named = each.WhichOneof("expr_type") == "alias" and len(each.alias.name) == 1
+            if not is_named and each.WhichOneof("expr_type") not in ("unresolved_function", "cast"):
+                return None
+            values.append(Attribute(each.alias.name[0] if is_named else None, None, object()))
+        return (*keys, *values)
+
+    def _outputs_of_join(self, node: _Node, op: Any) -> Outputs:
+        left, right = (each.outputs for each in node.inputs)
+        kind = _kind_of(op, "join_type")
+        if kind in _ONE_SIDE and not op.using_columns:
+            return left
+        if left is None or right is None or kind not in _SIDES:
+            return None
+        if not op.using_columns:
+            return (*left, *right)
+        scope = self._scope(node)
+        keys, gone = [], set()
+        for name in op.using_columns:
+            found = [[each for each in side if scope.same(each.name, name)] for side in (left, right)]
+            if any(len(each) != 1 for each in found):
+                return None
+            (one,), (other,) = found
+            gone |= {one, other}
+            if kind == "JOIN_TYPE_FULL_OUTER":
+                keys.append(Attribute(one.name, None, object(), below=(one, other)))
+            else:
+                keys.append(other if kind == "JOIN_TYPE_RIGHT_OUTER" else one)
+        rest = left if kind in _ONE_SIDE else (*left, *right)
+        return (*keys, *(each for each in rest if each not in gone))
+
+    def _outputs_of_set_op(self, node: _Node, op: Any) -> Outputs:
+        if op.by_name or len(node.inputs) != 2:
+            return None
+        left, right = (each.outputs for each in node.inputs)
+        if left is None or right is None or len(left) != len(right):
+            return None
+        outputs = []
+        for one, other in zip(left, right, strict=True):
+            kinds = {self._kind(each.tree) for each in (one, other)}
+            is_alike = len(kinds) == 1 and "" not in kinds
+            name = self._symbol(kinds.pop() if is_alike else "")
+            outputs.append(Attribute(one.name, column([name]) if is_alike else None, name, below=(one, other)))
+        node.symbols = frozenset(each.origin for each in outputs)
+        return tuple(outputs)
+
+    def _kind(self, tree: Any | None) -> str:
+        """The type of a tree that is a symbol; empty for others."""
+        names = () if tree is None else _names(tree)
+        return self._kinds.get(names[0], "") if len(names) == 1 and _is_symbol(tree) else ""
+
+    # From the root down: conditions, columns and limits
+
+    def _down(self, node: _Node, above: Above) -> None:
+        if node.kind == "opaque":
+            return
+        if node.columns is not None:
+            self._found.append(self._narrowed(node, above))
+            return
+        move = getattr(self, f"_down_{node.kind}", None)
+        if move is not None:
+            move(node, node.op, above)
+            return
+        for each in node.inputs:
+            self._down(each, Above(all_columns=above.all_columns or node.kind not in _CLOSED))
+
+    def _narrowed(self, node: _Node, above: Above) -> Narrowed:
+        assert node.columns is not None
+        assert node.outputs is not None
+        paths = {a.origin: c.path for a, c in zip(node.outputs, node.columns, strict=True) if c.path is not None}
+        conditions = tuple(_over(each, paths) for each in above.conditions if set(_names(each)) <= set(paths))
+        needed = above.needed
+        is_whole = above.all_columns or needed is None or not needed <= set(node.outputs)
+        columns = (
+            None if is_whole or needed is None else frozenset(each.name for each in needed if each.name is not None)
+        )
+        return Narrowed(node.relation, conditions, columns, above.limit)
+
+    def _needed(
+        self, node: _Node, above: Above, found: References, *, rest: bool
+    ) -> tuple[frozenset[Attribute] | None, bool]:
+        """The columns of the input that are needed: those referred to, and with `rest` those needed above.
+
+        Also whether all columns of all reads below are needed, because a name is not understood.
+        """
+        all_columns = above.all_columns or not found.are_known
+        needed: set[Attribute] | None = set(found.attributes)
+        if rest:
+            needed = None if above.needed is None else found.attributes | _inputs(above.needed, node)
+        return (None if needed is None else frozenset(needed)), all_columns
+
+    def _down_filter(self, node: _Node, op: Any, above: Above) -> None:
+        scope = self._scope(node)
+        needed, everything = self._needed(node, above, references([op.condition], scope), rest=True)
+        own = tuple(Trees(scope, self._own).conjuncts(op.condition))
+        self._down(node.inputs[0], Above((*above.conditions, *own), needed, None, everything))
+
+    def _down_project(self, node: _Node, op: Any, above: Above) -> None:
+        if not node.inputs:
+            return
+        stars = [each for each in op.expressions if _is_star(each)]
+        others = [each for each in op.expressions if not _is_star(each)]
+        found = references(others, self._scope(node))
+        needed, everything = self._needed(node, above, found, rest=False)
+        needed = None if stars else needed
+        passes = node.is_row_wise
+        self._down(
+            node.inputs[0],
+            Above(above.conditions if passes else (), needed, above.limit if passes else None, everything),
+        )
+
+    def _down_with_columns(self, node: _Node, op: Any, above: Above) -> None:
+        found = references([each.expr for each in op.aliases], self._scope(node))
+        needed, everything = self._needed(node, above, found, rest=True)
+        if node.outputs is None:
+            needed = None
+        passes = node.is_row_wise
+        self._down(
+            node.inputs[0],
+            Above(above.conditions if passes else (), needed, above.limit if passes else None, everything),
+        )
+
+    def _down_pass(self, node: _Node, op: Any, above: Above) -> None:
+        """A relation with the rows of its input, and columns of it under other names."""
+        needed = None if above.needed is None or node.outputs is None else frozenset(_inputs(above.needed, node))
+        self._down(node.inputs[0], Above(above.conditions, needed, above.limit, above.all_columns))
+
+    _down_subquery_alias = _down_pass
+
+    def _down_with_columns_renamed(self, node: _Node, op: Any, above: Above) -> None:
+        self._down(node.inputs[0], Above(above.conditions, None, above.limit, above.all_columns))
+
+    _down_to_df = _down_drop = _down_with_columns_renamed
+
+    def _down_repartition(self, node: _Node, op: Any, above: Above) -> None:
+        needed = None if above.needed is None else frozenset(_inputs(above.needed, node))
+        self._down(node.inputs[0], Above(above.conditions, needed, None, above.all_columns))
+
+    def _down_hint(self, node: _Node, op: Any, above: Above) -> None:
+        found = references(op.parameters, self._scope(node))
+        needed, everything = self._needed(node, above, found, rest=True)
+        self._down(node.inputs[0], Above(above.conditions, needed, None, everything))
+
+    def _down_repartition_by_expression(self, node: _Node, op: Any, above: Above) -> None:
+        found = references(op.partition_exprs, self._scope(node))
+        needed, everything = self._needed(node, above, found, rest=True)
+        self._down(node.inputs[0], Above(above.conditions, needed, None, everything))
+
+    def _down_with_relations(self, node: _Node, op: Any, above: Above) -> None:
+        for n, each in enumerate(node.inputs):
+            is_root = n == 0 and op.HasField("root")
+            self._down(each, above if is_root else Above(all_columns=above.all_columns))
+
+    def _down_sort(self, node: _Node, op: Any, above: Above) -> None:
+        keys = [each.child for each in op.order]
+        found = references(keys, self._scope(node))
+        found.are_known &= all(each.WhichOneof("expr_type") != "literal" for each in keys)  # the number of a column
+        needed, everything = self._needed(node, above, found, rest=True)
+        self._down(node.inputs[0], Above(above.conditions, needed, None, everything))
+
+    def _down_limit(self, node: _Node, op: Any, above: Above) -> None:
+        needed = None if above.needed is None else frozenset(_inputs(above.needed, node))
+        limit = op.limit if above.limit is None else min(op.limit, above.limit)
+        self._down(node.inputs[0], Above((), needed, limit, above.all_columns))
+
+    def _down_offset(self, node: _Node, op: Any, above: Above) -> None:
+        needed = None if above.needed is None else frozenset(_inputs(above.needed, node))
+        limit = None if above.limit is None else above.limit + op.offset
+        self._down(node.inputs[0], Above((), needed, limit, above.all_columns))
+
+    def _down_show_string(self, node: _Node, op: Any, above: Above) -> None:
+        self._down(node.inputs[0], Above(limit=op.num_rows + 1, all_columns=above.all_columns))
+
+    _down_html_string = _down_show_string
+
+    def _down_deduplicate(self, node: _Node, op: Any, above: Above) -> None:
+        if op.all_columns_as_keys and not op.within_watermark:
+            self._down(node.inputs[0], Above(above.conditions, None, None, above.all_columns))
+        else:
+            self._down(node.inputs[0], Above(all_columns=above.all_columns))
+
+    def _down_aggregate(self, node: _Node, op: Any, above: Above) -> None:
+        found = references(
+            [op.pivot, *op.grouping_expressions, *op.aggregate_expressions, *op.grouping_sets], self._scope(node)
+        )
+        is_ordinal = any(each.WhichOneof("expr_type") == "literal" for each in op.grouping_expressions)
+        found.are_known &= not is_ordinal
+        needed, everything = self._needed(node, above, found, rest=False)
+        # Its outputs with values are its keys, so that a condition keeps or drops a group as a whole.
+        passes = node.outputs is not None and node.is_row_wise and len(op.grouping_expressions) > 0
+        self._down(node.inputs[0], Above(above.conditions if passes else (), needed, None, everything))
+
+    def _down_set_op(self, node: _Node, op: Any, above: Above) -> None:
+        for n, each in enumerate(node.inputs):
+            conditions: list[Any] = []
+            if node.outputs is not None:
+                trees = {a.origin: a.below[n].tree for a in node.outputs}
+                for condition in above.conditions:
+                    if all(trees.get(name) is not None for name in _names(condition)):
+                        conditions.append(_with(condition, trees))
+            self._down(each, Above(tuple(conditions), None, None, above.all_columns))
+
+    def _down_join(self, node: _Node, op: Any, above: Above) -> None:
+        scope, kind = self._scope(node), _kind_of(op, "join_type")
+        found, own = References(), ()
+        if op.HasField("join_condition"):
+            found = references([op.join_condition], scope)
+            own = tuple(Trees(scope, self._own).conjuncts(op.join_condition))
+        left, right = node.inputs
+        for name in op.using_columns:
+            for side in (left, right):
+                same = [each for each in side.outputs or () if scope.same(each.name, name)]
+                found.attributes.update(same)
+                found.are_known &= len(same) == 1
+        needed, everything = self._needed(node, above, found, rest=True)
+        if node.outputs is None:
+            needed = None
+        for side, letter in ((left, "l"), (right, "r")):
+            conditions = [
+                each
+                for some, allowed in zip((above.conditions, own), _SIDES.get(kind, ("", "")), strict=True)
+                for each in some
+                if letter in allowed and (used := set(_names(each))) and used <= side.symbols
+            ]
+            of_side = needed
+            if needed is not None and side.outputs is not None:
+                of_side = needed & frozenset(side.outputs)
+            elif kind in _ONE_SIDE and letter == "r" and side.outputs is not None:
+                of_side = frozenset(found.attributes) & frozenset(side.outputs)
+            self._down(side, Above(tuple(conditions), of_side, None, everything))
+
+
+def _is_star(expression: Any) -> bool:
+    kind = expression.WhichOneof("expr_type")
+    if kind == "expression_string":
+        return bool(expression.expression_string.expression.strip() == "*")
+    return bool(kind == "unresolved_star") and not expression.unresolved_star.unparsed_target
+
+
+def _kind_of(op: Any, name: str) -> str:
+    """The name of the value of an enumeration."""
+    return str(op.DESCRIPTOR.fields_by_name[name].enum_type.values_by_number[getattr(op, name)].name)
+
+
+def _inputs(attributes: frozenset[Attribute], node: _Node) -> set[Attribute]:
+    """The columns of a node's inputs from which some of its outputs come."""
+    known = {each for child in node.inputs for each in child.outputs or ()}
+    found: set[Attribute] = set()
+    for each in attributes:
+        found.update((each,) if each in known else each.below)
+    return found
+
+
+def _names(tree: Any) -> list[str]:
+    """The symbols in a tree."""
+    from sqlglot import exp
+
+    return [each.parts[0].name for each in tree.find_all(exp.Column)]
+
+
+def _is_symbol(tree: Any) -> bool:
+    """Whether a tree is one symbol, and not a member of it."""
+    from sqlglot import exp
+
+    inner = tree.unnest()
+    return isinstance(inner, exp.Column) and len(inner.parts) == 1
+
+
+def _with(tree: Any, values: dict[str, Any]) -> Any:
+    """A tree with other trees instead of symbols."""
+    return _renamed(tree, lambda names: values[names[0]] if len(names) == 1 else member(values[names[0]], names[1:]))
+
+
+def _over(tree: Any, paths: dict[str, tuple[str, ...]]) -> Any:
+    """A tree over the columns of a table instead of symbols."""
+    return _renamed(tree, lambda names: column((*paths[names[0]], *names[1:])))
+
+
+def _renamed(tree: Any, value: Callable[[tuple[str, ...]], Any]) -> Any:
+    from sqlglot import exp
+
+    def put(node: Any) -> Any:
+        if not isinstance(node, exp.Column | exp.Dot) or (names := names_of(node)) is None:
+            return node
+        found = value(names)
+        return unknown() if found is None else exp.paren(found.copy())
+
+    return tree.copy().transform(put)

@@ -1,0 +1,174 @@
+"""A script for a process of its own: reads of our formats on Connect are replaced, and pinned.
+
+Its argument is a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import lakescan
+import lakescan.spark
+
+FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+ROWS = pa.table({"id": range(10), "part": ["a", "b"] * 5})
+MORE = pa.table({"id": range(100, 105), "part": ["a"] * 5})
+
+
+def main(folder: str) -> None:
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    lakescan.catalog("reads", warehouse=f"{folder}/lake").create_namespace("db")
+    for name, path in (("iceberg", "reads.db.t"), ("delta", f"{folder}/t")):
+        lakescan.save(ROWS, path, format=name, partition_by="part")
+        lakescan.spark.register(spark)
+        one_state(spark, name, path)
+        cached(spark, name, path)
+        views(spark, name, path)
+        options(spark, name, path)
+        threads(spark, name, path)
+        errors(spark, name, path)
+    left_alone(spark, folder)
+    sessions(spark, f"{folder}/t")
+    spark.stop()
+    print("fine")
+
+
+def load(spark: SparkSession, name: str, path: str, **more: str) -> Any:
+    return spark.read.format(name).options(**more).load(path)
+
+
+def replaced(spark: SparkSession) -> int:
+    """How many reads were replaced."""
+    return sum(each.replaced for each in spark.client._session_hooks)
+
+
+def plan_of(frame: Any) -> str:
+    text: str = frame._explain_string()
+    return text
+
+
+def one_state(spark: SparkSession, name: str, path: str) -> None:
+    """The first request that names a read pins its state, be it for the schema alone."""
+    old, never_seen = load(spark, name, path), load(spark, name, path)
+    assert old.columns == ["id", "part"]
+    lakescan.table(path).append(MORE)
+    before = replaced(spark)
+    assert (never_seen.count(), old.count(), never_seen.exceptAll(old).count()) == (15, 10, 5)
+    assert replaced(spark) == before + 4
+    part = old.where("part = 'a'")
+    lakescan.table(path).append(MORE)
+    counts = [old.count(), part.count(), old.exceptAll(part).count(), old.join(part, "id", "left_anti").count()]
+    assert counts == [10, 5, 5, 5], counts
+    assert "FileScan parquet" in plan_of(old)
+    assert len(part.inputFiles()) < len(old.inputFiles())
+
+
+def cached(spark: SparkSession, name: str, path: str) -> None:
+    """What was cached is found again, below other operators, too, and not after it was dropped from the cache."""
+    frame = load(spark, name, path)
+    whole, some = frame.count(), frame.where("id > 7 and part = 'a'").cache()
+    expected = some.count()
+    frame.cache()
+    lakescan.table(path).append(MORE)
+    assert "InMemoryTableScan" in plan_of(some.where("id > 8"))
+    assert "InMemoryTableScan" in plan_of(frame.groupBy("part").count())
+    assert (frame.count(), some.count(), frame.exceptAll(some).count()) == (whole, expected, whole - expected)
+    assert frame.storageLevel.useMemory
+    frame.unpersist()
+    some.unpersist()
+    assert not frame.storageLevel.useMemory
+    assert "InMemoryTableScan" not in plan_of(some) + plan_of(frame)
+    assert frame.count() == whole
+
+
+def views(spark: SparkSession, name: str, path: str) -> None:
+    """A view is of the state of its creation, and finds columns by id whatever the session sets later."""
+    frame = load(spark, name, path)
+    expected = frame.agg(F.count("*"), F.sum("id")).collect()
+    frame.createOrReplaceTempView("seen")
+    lakescan.table(path).append(MORE)
+    spark.conf.unset(FIELD_IDS)
+    assert spark.sql("SELECT count(*), sum(id) FROM seen").collect() == expected
+    assert spark.sql("SELECT count(*), sum(id) FROM {t}", t=frame).collect() == expected
+    frame.createOrReplaceGlobalTempView("for_all")  # of other sessions, with other settings
+    assert "Python" in plan_of(spark.sql("SELECT * FROM global_temp.for_all"))
+
+
+def options(spark: SparkSession, name: str, path: str) -> None:
+    """Filters that stand above a limit of the read come after it; the read's own filter and columns count."""
+    assert load(spark, name, path, limit="3").where("id >= 0").count() == 3
+    some = load(spark, name, path, where="id > 5", columns="id")
+    assert sorted(row[0] for row in some.where("id < 8").collect()) == [6, 7]
+    frame = spark.read.format(name).schema("part string, id long").load(path)
+    assert frame.columns == ["part", "id"]
+    assert frame.where("id = 3").collect() == [("b", 3)]
+    assert load(spark, "lakescan", f"{path}#history").count() > 1
+    assert load(spark, name, path).where("id = 3").limit(5).select(F.upper("part").alias("p")).collect() == [("B",)]
+    lane = load(spark, name, path, lane="arrow")
+    before = replaced(spark)
+    assert lane.where("id = 3").count() == 1
+    assert replaced(spark) == before
+
+
+def threads(spark: SparkSession, name: str, path: str) -> None:
+    frame, wrong = load(spark, name, path), []
+
+    def work(n: int) -> None:
+        if frame.where(F.col("id") == n).count() != 1:
+            wrong.append(n)
+
+    all_of_them = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for each in all_of_them:
+        each.start()
+    for each in all_of_them:
+        each.join()
+    assert not wrong, wrong
+
+
+def errors(spark: SparkSession, name: str, path: str) -> None:
+    """Errors of planning are lakescan's, and those of names are Spark's, with all columns of the table."""
+    frame = load(spark, name, path)
+    with pytest.raises(AnalysisException, match=r"(?s)`id`.*`part`|`part`.*`id`"):
+        frame.where("id = 1").select("idd").collect()
+    file = frame.where("id = 1").inputFiles()[0].removeprefix("file://").removeprefix("file:")
+    os.rename(file, f"{file}.moved")
+    try:
+        with pytest.raises(lakescan.MissingFile, match=os.path.basename(file)):
+            frame.where("id < 3").select("part").collect()
+    finally:
+        os.rename(f"{file}.moved", file)
+
+
+def left_alone(spark: SparkSession, folder: str) -> None:
+    """Reads that this process cannot open, or that lead elsewhere on the server, are the server's."""
+    before = replaced(spark)
+    for path in (os.path.relpath(f"{folder}/t"), f"{folder}/none"):
+        with pytest.raises(AnalysisException, match="NotATable|NoSuchTable"):
+            load(spark, "delta", path).count()
+    assert replaced(spark) == before
+
+
+def sessions(spark: SparkSession, path: str) -> None:
+    """Sessions share the list of hooks, and each has its own: of requests of others it takes no notice."""
+    lakescan.spark.register(spark)
+    assert len(spark.client._session_hooks) == 1
+    other = spark.newSession()
+    lakescan.spark.register(other)
+    before = spark.client._session_hooks[0].replaced
+    assert other.read.format("delta").load(path).where("id = 3").count() == 1
+    assert spark.client._session_hooks[0].replaced == before
+    assert replaced(spark) > before
+    assert spark.read.format("delta").load(path).where("id = 3").count() == 1
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
