@@ -13,6 +13,7 @@ The first request in which a read occurs pins the state of its table: all later 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 from collections import OrderedDict
@@ -50,11 +51,13 @@ from lakescan.spark.native.lower import FIELD_IDS
 from lakescan.spark.source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
 from lakescan.spark.workers import is_on_this_machine
+from lakescan.storage.faults import shown, told
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = logging.getLogger("lakescan")
 _ZONE, _ANSI, _CASE = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive"
 # Settings under which SQL text has another meaning than by default.
 _SYNTAX = (
@@ -306,7 +309,8 @@ class ReadReplacement:
             found = _with_schema(scan, read.schema)
             is_padded = found is not None and any(each.width for each in t.walk(found.output.fields))
             return None if found is None or is_padded or found.lane == "arrow" else found
-        except (LakescanError, OSError):  # the server may reach what this process does not, or raises the same
+        except Exception as error:  # the server may reach what this process does not, or raises the same
+            _LOG.debug("the data source reads %s, which cannot be opened here: %s", shown(paths[0]), told(error))
             return None
 
     @property

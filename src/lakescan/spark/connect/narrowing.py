@@ -8,6 +8,7 @@ have all columns and no conditions.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ from lakescan.spark.connect.expressions import (
     unknown,
 )
 
+_LOG = logging.getLogger("lakescan")
 # The commands of which the relations are read at once, as they are now. Others keep them, or send them elsewhere.
 _COMMANDS = ("write_operation", "write_operation_v2", "create_dataframe_view", "checkpoint_command")
 _MOST_RELATIONS = 2_000  # of a plan: larger ones are not looked into
@@ -181,7 +183,8 @@ class _Narrowing:
         try:
             for each in roots:
                 self._down(self._up(each), Above())
-        except RecursionError:
+        except Exception as error:  # nested too deep, or a message of a version that is not known
+            _LOG.debug("a plan of Spark Connect is not understood (%s)", type(error).__name__)
             return self.whole(roots)
         return self._found
 
