@@ -158,18 +158,16 @@ def left_alone(spark: SparkSession, folder: str) -> None:
 
 
 def sessions(spark: SparkSession, path: str) -> None:
-    """Sessions share the list of hooks, and each has its own: of requests of others it takes no notice."""
+    """Sessions that are made of one another share the list of hooks: of requests of others, a hook takes no notice."""
     lakescan.spark.register(spark)
-    assert len(spark.client._session_hooks) == 1
-    if not hasattr(spark, "newSession"):  # before PySpark 4.3
-        return
-    other = spark.newSession()
-    lakescan.spark.register(other)
-    before = spark.client._session_hooks[0].replaced
-    assert other.read.format("delta").load(path).where("id = 3").count() == 1
-    assert spark.client._session_hooks[0].replaced == before
-    assert replaced(spark) > before
-    assert spark.read.format("delta").load(path).where("id = 3").count() == 1
+    (hook,) = spark.client._session_hooks
+    request = spark.client._execute_plan_request_with_metadata()
+    request.plan.root.CopyFrom(load(spark, "delta", path)._plan.plan(spark.client))
+    read = request.plan.SerializeToString()
+    request.session_id = "another"
+    assert hook.on_execute_plan(request).plan.SerializeToString() == read
+    request.session_id = spark.session_id
+    assert hook.on_execute_plan(request).plan.SerializeToString() != read
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 from lakescan.common.references import parse_reference
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.spark.connect.expressions import (
+    ROW_WISE,
     Attribute,
     Outputs,
     References,
@@ -178,7 +179,7 @@ class _Narrowing:
         self._found: list[Narrowed] = []
 
     def of(self, roots: Sequence[Any]) -> list[Narrowed]:
-        if len(all_relations(roots)) > _MOST_RELATIONS:
+        if len(all_relations(roots)) > _MOST_RELATIONS or self._own & ROW_WISE:  # Spark's functions, or the user's
             return self.whole(roots)
         try:
             for each in roots:
