@@ -214,20 +214,21 @@ def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None
     assert read(scan.limit(3)) == scan.limit(3).to_arrow()["id"].to_pylist()
 
 
-def test_catalogs_that_came_after_the_registration_are_asked_for(spark: Any, tmp_path: Path) -> None:
-    """Workers know the catalogs of the registration: a name is neither a folder, nor a new table there."""
+def test_a_catalog_that_came_after_the_registration_is_known_and_another_is_asked_for(
+    spark: Any, tmp_path: Path
+) -> None:
+    """A name of an unknown catalog is neither a folder, nor a new table there."""
     lakescan.spark.register(spark)
+    message = r"knows no catalog 'srcnone'.*call it again. A folder of that name is './srcnone\.db\.t'"
+    for format in ("lakescan", "iceberg", "delta"):
+        with pytest.raises(Exception, match=message):
+            spark.range(2).write.format(format).mode("append").save("srcnone.db.t")
+        with pytest.raises(Exception, match=message):
+            spark.read.format(format).load("srcnone.db.t").collect()
+    with pytest.raises(Exception, match=message):
+        spark.readStream.format("iceberg").load("srcnone.db.t")
     lake = lakescan.catalog("srclate", warehouse=str(tmp_path / "lake"))
     lake.create_namespace("db")
     lake.create_table("db.t", "id BIGINT")
-    message = r"knows no catalog 'srclate'.*call it again. A folder of that name is './srclate\.db\.t'"
-    for format in ("lakescan", "iceberg", "delta"):
-        with pytest.raises(Exception, match=message):
-            spark.range(2).write.format(format).mode("append").save("srclate.db.t")
-        with pytest.raises(Exception, match=message):
-            spark.read.format(format).load("srclate.db.t").collect()
-    with pytest.raises(Exception, match=message):
-        spark.readStream.format("iceberg").load("srclate.db.t")
-    lakescan.spark.register(spark)
     spark.range(2).write.format("lakescan").mode("append").save("srclate.db.t")
     assert spark.read.format("iceberg").load("srclate.db.t").count() == 2
