@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from lakescan.spark.python_functions import runs_python_functions
-from lakescan.spark.row_widths import RowWidth, row_width
 from lakescan.spark.session import conf, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from lakescan.spark.row_widths import RowWidth
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -134,6 +134,8 @@ class HandedRows:
 
     def with_fillers(self, frame: DataFrame) -> DataFrame | None:
         """The rows, followed by their fillers, and a last column that is 0 for rows; None if rows need no fillers."""
+        from pyspark.sql import functions as F
+
         width = _width(frame)
         bound = None if self._limits is None else batch_bound(width, self._limits)
         if bound is None or width is None:
@@ -199,6 +201,8 @@ def _names(frame: DataFrame) -> list[str]:
 
 
 def _width(frame: DataFrame) -> RowWidth | None:
+    from lakescan.spark.row_widths import row_width
+
     return row_width([field.dataType for field in frame.schema.fields], _names(frame))
 
 
