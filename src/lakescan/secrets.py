@@ -95,18 +95,20 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
         at = at.__cause__ or at.__context__
 
 
+_TEXTS = (str, bytes, dict, list, tuple, set)  # and collections that may have some
 _OF_ERRORS = ("strerror", "filename", "filename2", "object")  # attributes of errors in C: `OSError`, `UnicodeError`
 
 
 def _hide_in_one(error: BaseException) -> None:
-    """Hide secrets in the arguments and attributes of an error, and so in its text and `repr`.
+    """Hide secrets in the arguments of an error and in its texts, and so in its own text and `repr`.
 
-    Thrift's errors let nobody set their attributes: their classes are passed by.
+    Objects that an error carries, such as a view that was found, stay what they are. Thrift's errors let nobody set
+    their attributes: their classes are passed by.
     """
     _set_args(error, tuple(map(_without_secrets, error.args)))
     for name in (*getattr(error, "__dict__", ()), *_OF_ERRORS):
         value = getattr(error, name, None)
-        if (without := _without_secrets(value)) is not value:
+        if isinstance(value, _TEXTS) and (without := _without_secrets(value)) is not value:
             with suppress(AttributeError, TypeError):
                 object.__setattr__(error, name, without)
     shown = str(error)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
+from pathlib import Path
 
 import pytest
 from hive_metastore.ttypes import InvalidOperationException
 
+import lakescan
 from lakescan.catalogs.answers import without_answers
 from lakescan.catalogs.properties import kept_secret
 from lakescan.errors import InvalidOption, UnsupportedFeature
@@ -38,6 +40,15 @@ def test_causes_of_other_libraries_show_no_secret() -> None:
     failure.__cause__ = ValueError(f"Invalid header value b'Bearer {TOKEN}'")
     hide_in(failure)
     assert TOKEN not in "".join(traceback.format_exception(failure))
+
+
+def test_what_an_error_carries_stays_what_it_is(tmp_path: Path) -> None:
+    """A password that is also a word of a view's query does not take the view away."""
+    keep(["pa55-n"])
+    lake = lakescan.catalog("lake", warehouse=str(tmp_path))
+    lake.create_namespace("n")
+    lakescan.sql("CREATE VIEW lake.n.v AS SELECT 'pa55-n' AS s")
+    assert lakescan.sql("SELECT s FROM lake.n.v").to_arrow()["s"].to_pylist() == ["pa55-n"]
 
 
 def test_errors_of_thrift_show_no_secret() -> None:
