@@ -152,7 +152,8 @@ def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
     for name in properties:
         is_read = property_named(name) is not None or is_of_hadoop(name) or settings_named(name)
         if not is_read and not TUNING.fullmatch(name.lower()):
-            known = [*_BY_NAME, *(each for setting in SETTINGS for each in setting.names)]
+            names = (*_BY_NAME, *(each for setting in SETTINGS for each in setting.names))
+            known = [each for each in names if each.rpartition(".")[0] == name.rpartition(".")[0]]
             warn_ignored([name], f"the configuration of catalog {catalog!r}", f"unknown.{nearest(name, known)}")
 
 
