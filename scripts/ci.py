@@ -53,7 +53,7 @@ PARTS = (
         (".venv/bin/python", "-m", "tests.simulation", "--seeds", "1000", "--processes", "2"),
         always=True,
     ),
-    _tests("tests without Spark", 13, "-m", "not spark and not slow", always=True),
+    _tests("tests without Spark", 20, "-m", "not spark and not slow", always=True),
     _tests(
         "Spark, the main paths",
         4,

@@ -146,8 +146,11 @@ def is_known(line: str) -> bool:
 
 
 def holds(expected: str, shown: str) -> bool:
-    """Whether the output is what the page says; `...` is anything within a line, or lines where it is alone on one."""
-    expected, shown = (_SIZE.sub("0 B", each) for each in (expected, shown))
+    """Whether the output is what the page says; `...` is anything within a line, or lines where it is alone on one.
+
+    Tables are as wide as their widest number, so spaces count once.
+    """
+    expected, shown = (re.sub("  +", " ", _SIZE.sub("0 B", each)) for each in (expected, shown))
     lines = (".*".join(map(re.escape, line.split("..."))) for line in expected.rstrip().split("\n"))
     pattern = "\n".join("(?s:.*)" if line == ".*" else line for line in lines)
     return re.fullmatch(pattern, shown.rstrip()) is not None
