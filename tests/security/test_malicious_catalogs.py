@@ -438,6 +438,8 @@ GLUE = {
 def test_a_malicious_entry_of_glue(outer: Outer, endpoint: str, entry: str) -> None:
     lake = glue_catalog(endpoint, str(outer.lake), **{"allowed-locations": str(outer.lake)})
     opened: Any = connection("main")
+    for database in opened.glue.get_databases()["DatabaseList"]:  # of other tests: the servers of a process share them
+        opened.glue.delete_database(Name=database["Name"])
     before = test_malicious.state(others(outer))
     for place, location in PLACES.items():
         said = location(outer)
