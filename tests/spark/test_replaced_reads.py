@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lakescan
@@ -92,7 +93,11 @@ def _make_table(catalog: Any, name: str, kind: str, some: random.Random) -> None
         nonlocal first
         table = lakescan.table(name)
         count = some.choice([1, 7, 40])
-        table.append(_rows(some, first, count, table.scan().schema))
+        rows = _rows(some, first, count, table.scan().schema)
+        if kind == "delta" and "s" in partition:  # Delta's log cannot hold the empty text
+            texts = pc.replace_substring_regex(rows["s"], "^$", "z")
+            rows = rows.set_column(rows.column_names.index("s"), rows.schema.field("s"), texts)
+        table.append(rows)
         first += count
 
     renames = kind == "iceberg" or version != "none"
