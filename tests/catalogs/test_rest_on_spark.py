@@ -51,7 +51,7 @@ def test_workers_fetch_plan_tasks_and_rows_are_those_of_a_plan_made_here(
     by_name = spark.read.format("iceberg").option("scan-planning-mode", "server").load("lake.db.one")
     assert ids(by_name.where("id > 20")) == expected[-9:]
     assert len(server.sent("tables/one/plan")) >= 3
-    assert len(server.sent("tables/one/tasks")) >= 9
+    assert len(server.sent("tables/one/tasks")) >= 3 + 3 + 1  # the condition of the last read reaches the server
 
 
 def test_frames_and_statements_of_spark_are_part_of_a_transaction(
