@@ -24,15 +24,19 @@ _SHORT = 256  # bytes
 
 def clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
     """New rows, shuffled by their partition if the table asks for it."""
+    if not writes.is_clustered:
+        return frame
     by_name = {name.lower(): column for name, column in zip(frame.columns, _short_values(frame), strict=True)}
     sources = {name: by_name[name.lower()] for name in writes.partition_sources if name.lower() in by_name}
-    if not writes.is_clustered or not sources:
+    if not sources:
         return frame
     return _shuffled(frame, _code(writes, sources))
 
 
 def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
     """The rows of a statement's query, new and changed ones shuffled by their partition if the table asks for it."""
+    if not writes.is_clustered:
+        return frame
     writing = {n: each for n, each in query.actions.items() if each.action != Action.DELETE}
     columns, short = [F.col(quoted(name)) for name in frame.columns], _short_values(frame)
     sources = {}
@@ -40,7 +44,7 @@ def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites)
         values = [(n, short[each.values[name]]) for n, each in writing.items() if name in each.values]
         if values:
             sources[name] = F.coalesce(*(F.when(columns[ACTION_AT] == n, value) for n, value in values))
-    if not writes.is_clustered or not sources:
+    if not sources:
         return frame
     # Rows that are only deleted are written nowhere: they are spread by their files.
     is_written = columns[ACTION_AT].isin(*writing)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from lakescan.spark.optimizer_rules import elements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ def runs_python_functions(frame: DataFrame) -> bool:
     Functions in subqueries, and those below a frame's RDD, count too. Raises whatever py4j raises if this Spark has
     other classes.
     """
-    return any(_runs(leaf) for leaf in _elements(_plan(frame).collectLeaves())) or _has_function(frame, _plan(frame))
+    return any(_runs(leaf) for leaf in elements(_plan(frame).collectLeaves())) or _has_function(frame, _plan(frame))
 
 
 def _plan(frame: Any) -> Any:
@@ -44,8 +45,8 @@ def _has_function(frame: Any, plan: Any) -> bool:
         elif is_a(f"{_PLANS}.expressions.PlanExpression", node):
             nodes.append(node.plan())
         if is_a(f"{_PLANS}.plans.QueryPlan", node):
-            nodes += _elements(node.expressions())
-        nodes += _elements(node.children())
+            nodes += elements(node.expressions())
+        nodes += elements(node.children())
     return False
 
 
@@ -66,12 +67,5 @@ def _runs(leaf: Any) -> bool:
         scope = rdd.scope()
         if len(seen) > _MOST_RDDS or (scope.isDefined() and any(name in scope.get().name() for name in _NAMES)):
             return True
-        rdds += [dependency.rdd() for dependency in _elements(rdd.dependencies())]
+        rdds += [dependency.rdd() for dependency in elements(rdd.dependencies())]
     return False
-
-
-def _elements(found: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence."""
-    iterator = found.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

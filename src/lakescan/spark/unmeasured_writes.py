@@ -8,20 +8,17 @@ limit, and rows get their fillers. Where something is not understood, the write 
 from __future__ import annotations
 
 import logging
-import os
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from lakescan.spark.arrow_batches import PIECE, HandedRows
+from lakescan.spark.optimizer_rules import install_rule
 from lakescan.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("lakescan")
-_OWNER = uuid4().hex
-_RULE = "lakescan.Writes$Rule"
 
 
 def bound_writes(spark: SparkSession) -> None:
@@ -29,33 +26,9 @@ def bound_writes(spark: SparkSession) -> None:
     if is_connect(spark):
         return
     try:
-        _install(spark)
+        install_rule(spark, Path(__file__).with_name("Writes.java"), "lakescan.Writes$Rule", lambda: _Bounds(spark))
     except Exception:  # of Java, py4j, or a vendor's Spark
         _LOG.debug("rows of df.write are measured: the optimizer rule cannot be installed", exc_info=True)
-
-
-def _install(spark: SparkSession) -> None:
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    context: Any = spark.sparkContext
-    session: Any = spark
-    jvm, owner = context._jvm, f"{os.getpid()} {_OWNER}"
-    experimental = session._jsparkSession.experimental()
-    converters = jvm.scala.jdk.javaapi.CollectionConverters
-    rules = list(converters.asJava(experimental.extraOptimizations()))
-    if any(each.getClass().getName() == _RULE and each.owner() == owner for each in rules):
-        return
-    ensure_callback_server_started(context._gateway)
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook((files("lakescan.spark") / "Writes.java").read_text(encoding="utf-8"))
-    arguments, wanted = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
-    arguments.add(_Bounds(spark))
-    arguments.add(owner)
-    rule = compiler.getClassLoader().loadClass(_RULE).getConstructors()[0].newInstance(arguments.toArray())
-    for each in [*(other for other in rules if other.getClass().getName() != _RULE), rule]:
-        wanted.add(each)
-    getattr(experimental, "extraOptimizations_$eq")(converters.asScala(wanted).toSeq())
 
 
 class _Bounds:

@@ -31,6 +31,7 @@ from lakescan.catalogs.identifiers import parts_of as parts_of_name
 from lakescan.catalogs.registry import given, is_known
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.common.references import quoted
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
 from lakescan.expressions.implied import implied
@@ -476,8 +477,4 @@ def _with_comments(frame: Any, scan: ScanSpec) -> Any:
     fields = spark_schema(scan.output).fields
     if not any(each.metadata for each in fields):
         return frame
-    return frame.select(*(F.col(_quoted(e.name)).alias(e.name, metadata=e.metadata or {}) for e in fields))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return frame.select(*(F.col(quoted(e.name)).alias(e.name, metadata=e.metadata or {}) for e in fields))

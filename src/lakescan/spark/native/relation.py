@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -25,6 +24,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.reading.deletes.roaring import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lower import FIELD_IDS, NULL_STRUCTS, READ_OPTIONS, NativeFiles
+from lakescan.spark.optimizer_rules import class_loader
 from lakescan.storage.faults import shown
 
 if TYPE_CHECKING:
@@ -32,41 +32,23 @@ if TYPE_CHECKING:
 
     from lakescan.scan_spec import ScanSpec
 
+JAVA = Path(__file__).with_name("Lakescan.java")
 _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
 # Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
 _OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false"}
 _VARIABLE = (s.StringType, s.BinaryType, s.DecimalType)
-_LOADERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway: one class loader for each JVM
+_CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which is one JVM
 
 
 def java_class(spark: SparkSession) -> Any:
-    """The class `lakescan.Lakescan` in the session's JVM, as a view of its static methods; compiled once per JVM."""
-    return _compiled(spark)[0]
-
-
-def new_rule(spark: SparkSession, replacement: Any, owner: str) -> Any:
-    """Return a new optimizer rule that calls `replacement`, a `java.util.function.Function`."""
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    arguments = jvm.java.util.ArrayList()
-    arguments.add(replacement)
-    arguments.add(owner)
-    loader = _compiled(spark)[1]
-    return loader.loadClass("lakescan.Lakescan$Rule").getConstructors()[0].newInstance(arguments.toArray())
-
-
-def _compiled(spark: SparkSession) -> tuple[Any, Any]:
+    """The class `lakescan.Lakescan` in the session's JVM, as a view of its static methods."""
     context: Any = spark.sparkContext
-    gateway, jvm = context._gateway, context._jvm
-    if gateway not in _LOADERS:
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(_java_text())
-        loader = compiler.getClassLoader()
-        methods = {each.getName(): each for each in loader.loadClass("lakescan.Lakescan").getDeclaredMethods()}
-        _LOADERS[gateway] = _Static(gateway, methods), loader
-    return _LOADERS[gateway]
+    gateway = context._gateway
+    if gateway not in _CLASSES:
+        found = class_loader(spark, JAVA).loadClass("lakescan.Lakescan").getDeclaredMethods()
+        _CLASSES[gateway] = _Static(gateway, {each.getName(): each for each in found})
+    return _CLASSES[gateway]
 
 
 class _Static:
@@ -93,11 +75,6 @@ class _Static:
         for name, value in argument.items():
             found.put(name, value)
         return found
-
-
-@lru_cache(maxsize=1)
-def _java_text() -> str:
-    return (Path(__file__).parent / "Lakescan.java").read_text()
 
 
 class RelationFiles(NativeFiles):

@@ -9,16 +9,12 @@ read stays as it is.
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 import pyspark
 
@@ -30,8 +26,9 @@ from lakescan.expressions.predicate import Predicate, conjunction, conjuncts, ha
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.relation import RelationFiles, java_class, new_rule, title_of
-from lakescan.spark.session import conf, is_connect, parallelism, session_zone
+from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
+from lakescan.spark.optimizer_rules import install_rule
+from lakescan.spark.session import conf, parallelism, session_zone
 from lakescan.spark.source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
 
@@ -42,57 +39,17 @@ if TYPE_CHECKING:
     from lakescan.spark.audit import StagedReads
 
 _LOG = logging.getLogger("lakescan")
-_OWNER = uuid4().hex
-_RULE = "lakescan.Lakescan$Rule"
 _MOST_SOURCES = 32
 # Settings with which a relation's partition columns, or files without rows, would count as rows.
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
-_INSTALLED: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()  # the reason against, or None
 
 
-def install(spark: SparkSession) -> str | None:
-    """Install the rule in a session, unless it is there; return the reason if that is not possible."""
-    if is_connect(spark):
-        return "the session is of Spark Connect"
+def install(spark: SparkSession) -> None:
+    """Install the rule in a classic session, unless it is there. Reads stay where that is not possible."""
     try:
-        reason = _install(spark)
-    except Exception as error:  # of Java, py4j, or a vendor's Spark
-        _LOG.debug("the optimizer rule cannot be installed", exc_info=True)
-        reason = f"this Spark does not take lakescan's optimizer rule ({type(error).__name__})"
-    _INSTALLED[spark] = reason
-    return reason
-
-
-def is_installed(spark: SparkSession) -> bool:
-    """Whether reads in the session are replaced."""
-    return _INSTALLED.get(spark, "") is None
-
-
-def _install(spark: SparkSession) -> str | None:
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    context: Any = spark.sparkContext
-    session: Any = spark
-    owner = f"{os.getpid()} {_OWNER}"
-    experimental = session._jsparkSession.experimental()
-    rules = list(_each(experimental.extraOptimizations()))
-    ours = [each for each in rules if each.getClass().getName() == _RULE]
-    if ours and all(each.owner() == owner for each in ours):
-        return None
-    ensure_callback_server_started(context._gateway)
-    rule = new_rule(spark, Replacement(spark), owner)
-    values = context._jvm.java.util.ArrayList()
-    for each in [*(other for other in rules if other.getClass().getName() != _RULE), rule]:
-        values.add(each)
-    wanted = context._jvm.scala.jdk.javaapi.CollectionConverters.asScala(values).toSeq()
-    getattr(experimental, "extraOptimizations_$eq")(wanted)
-    return None
-
-
-def _each(values: Any) -> Iterable[Any]:
-    iterator = values.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
+        install_rule(spark, JAVA, "lakescan.Lakescan$Rule", lambda: Replacement(spark))
+    except Exception:  # of Java, py4j, or a vendor's Spark
+        _LOG.debug("reads stay with the data source: the optimizer rule cannot be installed", exc_info=True)
 
 
 class _Sources:

@@ -1,0 +1,69 @@
+"""Rules of Spark's optimizer that ask Python: how their Java text is compiled, and how they reach a classic session.
+
+Spark ships Janino, which compiles the text on the driver. A rule has the constructor `(java.util.function.Function,
+String)`: whom it asks, and the process that it belongs to, which its method `owner` returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PROCESS = uuid4().hex
+_LOADERS: WeakKeyDictionary[Any, dict[Path, Any]] = WeakKeyDictionary()  # by gateway, which is one JVM
+
+
+def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable[[], Any]) -> None:
+    """Install a rule in a session, unless it is there. Rules of others stay.
+
+    Args:
+        spark: A classic session. On others, py4j's errors are raised.
+        java: The file with the rule's text.
+        name: The name of its class.
+        answering: Makes the object that answers the rule: a `java.util.function.Function` of py4j.
+    """
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    context: Any = spark.sparkContext
+    session: Any = spark
+    owner = f"{os.getpid()} {_PROCESS}"
+    experimental = session._jsparkSession.experimental()
+    rules = list(elements(experimental.extraOptimizations()))
+    if any(each.getClass().getName() == name and each.owner() == owner for each in rules):
+        return
+    ensure_callback_server_started(context._gateway)
+    arguments, wanted = context._jvm.java.util.ArrayList(), context._jvm.java.util.ArrayList()
+    arguments.add(answering())
+    arguments.add(owner)
+    rule = class_loader(spark, java).loadClass(name).getConstructors()[0].newInstance(arguments.toArray())
+    for each in [*(other for other in rules if other.getClass().getName() != name), rule]:
+        wanted.add(each)
+    in_scala = context._jvm.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
+    getattr(experimental, "extraOptimizations_$eq")(in_scala)
+
+
+def class_loader(spark: SparkSession, java: Path) -> Any:
+    """Return the class loader of a compiled file; each is compiled once for a JVM."""
+    context: Any = spark.sparkContext
+    gateway, jvm = context._gateway, context._jvm
+    known = _LOADERS.setdefault(gateway, {})
+    if java not in known:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        compiler.cook(java.read_text(encoding="utf-8"))
+        known[java] = compiler.getClassLoader()
+    return known[java]
+
+
+def elements(found: Any) -> Iterator[Any]:
+    """The elements of a Scala sequence."""
+    iterator = found.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
