@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 _LEAST = 5  # letters; shorter texts are in every message
 _BEFORE, _AFTER = "([:='\"]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # of a value
-_WORD = 12  # letters: so many are no word
+_WORD = 12  # letters; a text of more is no word of a message
 _MOST = 20_000  # secrets; the oldest are forgotten first
 _KNOWN: dict[str, None] = {}
 _PASSWORD = re.compile(r"(?:^|//)[^/@:\s]*:([^/\s]+)@")  # in an address

@@ -352,6 +352,23 @@ def test_secrets_of_azure_go_to_no_account_that_a_catalog_has_chosen(
     Storage(io_properties={**own, "adls.account-name": "mine"}).resolve(AZURE.format("mine"))
 
 
+@pytest.mark.parametrize("how", ["named", "not named", "anonymous"])
+def test_secrets_of_the_environment_go_to_no_account_that_a_catalog_has_chosen(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0")
+    if how == "named":
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "mine")
+    own = {"adls.anon": "true"} if how == "anonymous" else {}
+    storage = Storage(own, allowed=AllowedLocations(is_named=False))
+    if how == "not named":
+        with pytest.raises(StorageError, match="AZURE_STORAGE_ACCOUNT_NAME beside those of the environment"):
+            storage.resolve(AZURE.format("mine"))
+    else:
+        storage.resolve(AZURE.format("mine"))
+
+
 def test_secrets_of_azure_are_for_the_account_of_the_warehouse() -> None:
     own = {"adls.account-key": "c2VjcmV0"}
     assert with_account(own, AZURE.format("mine")) == {**own, "adls.account-name": "mine"}
@@ -588,6 +605,15 @@ try:
 except lakescan.LocationRefused:
     print("refused")
 """
+
+
+def test_limits_are_a_list_in_the_configuration_file_too(tmp_path: Path) -> None:
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  lake:\n    type: sql\n    allowed-locations:\n      - file://{tmp_path}/w\n      - s3://lake/a\n"
+    )
+    script = "from lakescan.catalogs.registry import allowed_locations\nprint(*allowed_locations('lake'))"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == [f"file://{tmp_path}/w", "s3://lake/a"]
 
 
 @pytest.mark.parametrize("how", ["plain", "property", "folder"])

@@ -51,7 +51,7 @@ class _LimitedBody:
     def stream(self, size: int = _CHUNK, decode_content: bool = True) -> Iterator[bytes]:
         """Yield the body as it arrives."""
         total, end = 0, time.monotonic() + _LONGEST
-        while chunk := self._body.read1(max(size, _CHUNK), decode_content=decode_content):
+        for chunk in self._chunks(max(size, _CHUNK), decode_content):
             total += len(chunk)
             if total > limits.ANSWER:
                 self._body.close()
@@ -62,6 +62,13 @@ class _LimitedBody:
             if time.monotonic() > end:
                 self._body.close()
                 raise StorageError(f"the answer to {self._request} has not arrived within {_LONGEST} seconds")
+            yield chunk
+
+    def _chunks(self, size: int, decode_content: bool) -> Iterator[bytes]:
+        if not hasattr(self._body, "read1"):  # older releases of urllib3 wait for whole chunks
+            yield from self._body.stream(size, decode_content)
+            return
+        while chunk := self._body.read1(size, decode_content=decode_content):
             yield chunk
 
 

@@ -140,7 +140,7 @@ def _nested(value: Any) -> Any:
 
 
 def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a misspelled limit: without an effect, it would protect nobody."""
+    """Raise `InvalidOption` for a misspelled `allowed-locations` or `key-manager`, which would protect nothing."""
     for name in properties:
         letters = re.sub(r"[-_. ]", "", name.lower())
         if name not in _LIMITS and get_close_matches(letters, [each.replace("-", "") for each in _LIMITS], 1, 0.85):

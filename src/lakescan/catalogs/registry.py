@@ -199,7 +199,8 @@ def _anchored(properties: dict[str, Any]) -> dict[str, Any]:
     """Properties whose limits mean the same folders in each process and working folder."""
     if (limits := properties.get(ALLOWED)) is None:
         return properties
-    return {**properties, ALLOWED: ",".join(map(absolute, split_prefixes(str(limits))))}
+    prefixes = limits if isinstance(limits, list | tuple) else split_prefixes(str(limits))  # the file may have a list
+    return {**properties, ALLOWED: ",".join(absolute(str(each)) for each in prefixes)}
 
 
 def allowed_in(name: str, home: str | None = None) -> AllowedLocations:
@@ -324,7 +325,7 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
         )
     check_limits(name, properties)
     check_headers(name, properties)
-    for key, value in configuration(name).items():  # those of a file or the environment are not parsed yet
+    for key, value in properties.items():  # those of a file or the environment are not parsed yet
         _parsed(name, key, value)
     properties = with_account(properties, properties.get("warehouse"))
     if (unity := _of_unity(name, properties)) is not None:

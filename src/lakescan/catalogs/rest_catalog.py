@@ -97,8 +97,7 @@ def rest_catalog_class() -> Any:
             for name, value in said.items():
                 known = property_named(name)
                 is_used = name in (_URI, _TOKENS) or (known is not None and known.of_server)
-                is_text = isinstance(value, str) or (value is None) or (known is not None and _as_text(value) != value)
-                if is_used and not is_text:
+                if is_used and not isinstance(value, str | int | float | None):
                     raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
             said = {name: self._parsed(name, _as_text(value)) for name, value in said.items() if value is not None}
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}

@@ -287,14 +287,15 @@ class Storage:
         account = account_of(authority, settings.azure_account).lower()
         if self.azure_account is None:
             of_server = StorageOptions.of({} if self.options else issued, ignore_unknown=True)
-            named = (of_server if of_server.has_azure_secrets else settings).azure_account
+            named = (of_server if of_server.has_azure_secrets else settings).azure_owner()
             is_of_catalog = not self.allowed.is_named or bool(self.io_properties and not self.options)
-            is_users = settings.has_azure_secrets and not of_server.has_azure_secrets
+            is_users = settings.has_azure_credentials(account) and not of_server.has_azure_secrets
             if named is None and is_of_catalog and is_users:
                 raise StorageError(
                     f"{authority} is in the Azure account {account!r}, which a catalog has named, and nothing says "
                     "whose your credentials are: they are sent to no account. If they are for this one, set "
-                    f"'adls.account-name' to {account!r} beside them."
+                    f"'adls.account-name' to {account!r} beside them, or AZURE_STORAGE_ACCOUNT_NAME beside those of "
+                    "the environment."
                 )
             self.azure_account = named or account
         if settings.has_azure_credentials(account) and account != self.azure_account.lower():

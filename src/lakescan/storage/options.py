@@ -243,6 +243,11 @@ class StorageOptions:
         account = self.values.get(("abfs", "account_name"))
         return None if account is None else str(account)
 
+    def azure_owner(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The Azure account of the settings' secrets, or of those of the environment; None if neither names one."""
+        own = any(("abfs", name) in self.values for name in _AZURE_SECRETS)
+        return self.azure_account or (None if own else environment.get(azure_endpoints.ACCOUNT))
+
     @property
     def is_anonymous_in_azure(self) -> bool:
         """Whether requests to Azure are sent without credentials."""
