@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,40 @@ def six_columns(rows: int) -> Wide:
         _make(folder, rows)
     metadata = max((folder / "iceberg" / "bench" / "rows" / "metadata").glob(f"{_FILES:05d}-*.metadata.json"))
     return Wide(str(folder / "parquet"), str(metadata), str(folder / "delta"))
+
+
+def small_files(files: int, rows: int = 10) -> Wide:
+    """So many files of a few rows of the six columns each, as Parquet, Iceberg and Delta.
+
+    Keys grow from file to file. `iceberg` is a folder for `HadoopTables`.
+    """
+    import lakescan
+
+    folder = FOLDER / f"small_files_{files}"
+    parquet, delta, warehouse = folder / "parquet", folder / "delta", folder / "lake"
+    if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        parquet.mkdir(parents=True)
+        starts = range(0, files, max(1, files // 64))
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(partial(_write_small, parquet, rows), ((n, min(n + starts.step, files)) for n in starts)))
+        shutil.copytree(parquet, delta, copy_function=os.link)
+        lakescan.convert_to_delta(str(delta))
+        catalog = lakescan.catalog("smallfiles", warehouse=str(warehouse), type="hadoop")
+        catalog.create_namespace("n")
+        catalog.create_table("n.rows", rows_of(1).schema, format="iceberg")
+        source = f"`parquet`.`{parquet}`"
+        lakescan.sql(f"CALL smallfiles.system.add_files(table => 'n.rows', source_table => '{source}')").to_arrow()
+        (folder / "done").touch()
+    return Wide(str(parquet), str(warehouse / "n" / "rows"), str(delta))
+
+
+def _write_small(folder: Path, rows: int, numbers: tuple[int, int]) -> None:
+    """Write the files of a range of numbers."""
+    ids = rows_of(1).schema
+    for number in range(*numbers):
+        part = _rows(number * rows, (number + 1) * rows, number).cast(ids)
+        pq.write_table(part, folder / f"part-{number:06d}.parquet")
 
 
 def with_deletes(metadata: str, share: float, kind: str) -> str:

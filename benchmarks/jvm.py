@@ -36,7 +36,7 @@ def jvm() -> Iterator[Callable[[dict[str, Any]], Any]]:
 
 
 @contextmanager
-def jvm_readers() -> Iterator[Callable[[str, str, str], Any]]:
-    """A function that reads a table by format and path: `all` columns of all rows, a `sum` by kind, or a count."""
+def jvm_readers() -> Iterator[Callable[..., Any]]:
+    """A function that reads a table by format and path: see `_read` of the server. The last argument is a key."""
     with jvm() as ask:
-        yield lambda form, path, what: ask({"format": form, "path": path, "what": what})
+        yield lambda form, path, what, key=0: ask({"format": form, "path": path, "what": what, "key": key})

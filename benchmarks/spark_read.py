@@ -1,7 +1,8 @@
-"""Reading on Spark: `Scan.to_spark` against Spark's own Parquet reader on the same rows, and against both JVM readers.
+"""Reading on Spark against Spark's own Parquet reader on the same rows, and against both JVM readers.
 
-Spark's Parquet reader always reads all rows, including those that the other readers drop as deleted. The JVM readers
-run on PySpark 4.1, in their own process.
+All rows, a sum of one column by another, and one row by its key, asked of a data frame. `table` is
+`lakescan.spark.table`, `format` is `spark.read.format`. Spark's Parquet reader always reads all rows, including those
+that the other readers drop as deleted. The JVM readers run on PySpark 4.1, in their own process.
 """
 
 from __future__ import annotations
@@ -11,72 +12,83 @@ from typing import Any
 
 from examples.demo import session
 
-import lakescan
+import lakescan.spark
 from benchmarks.data import delta_with_vectors, for_java, six_columns, with_deletes
-from benchmarks.harness import Result, compare
+from benchmarks.harness import Result, side_by_side
 from benchmarks.jvm import jvm_readers
 
-_SHARES = (0.01, 0.1)
+_TASKS = {"all columns": "all", "sum by kind": "sum", "one row": "point"}
+_AIMS = {
+    ("all columns", "clean"): (0.95, None),
+    ("all columns", "deleted"): (1.1, None),
+    ("sum by kind", "clean"): (0.8, None),
+    ("sum by kind", "deleted"): (1.15, None),
+    ("one row", "clean"): (None, 1.0),
+    ("one row", "deleted"): (None, 1.0),
+}
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Full scans and a two-column aggregate, Iceberg and Delta, clean and with deletes."""
+    """Iceberg and Delta, clean and with 10% of the rows deleted."""
     data = six_columns(rows)
+    tables = [("iceberg", "clean", data.iceberg), ("delta", "clean", data.delta)]
+    for kind in ("positions", "vectors"):
+        tables.append(("iceberg", f"10% deleted by {kind}", with_deletes(data.iceberg, 0.1, kind)))
+    tables.append(("delta", "10% deleted by vectors", delta_with_vectors(data.delta, 0.1)))
     spark = session()
+    lakescan.spark.register(spark)
     with jvm_readers() as jvm:
         try:
-            tables = [("iceberg", "clean", data.iceberg), ("delta", "clean", data.delta)]
-            for share in _SHARES:
-                for kind in ("positions", "vectors"):
-                    found = with_deletes(data.iceberg, share, kind)
-                    tables.append(("iceberg", f"{share:.0%} deleted by {kind}", found))
-                tables.append(("delta", f"{share:.0%} deleted by vectors", delta_with_vectors(data.delta, share)))
-            results = []
-            for name, state, location in tables:
-                java = for_java(location) if name == "iceberg" else location
-                results += _against(spark, jvm, name, state, location, (data.parquet, java), runs)
-            return results
+            return [
+                result
+                for name, state, location in tables
+                for result in _against(spark, jvm, name, state, location, data.parquet, rows, runs)
+            ]
         finally:
             spark.stop()
 
 
 def _against(
     spark: Any,
-    jvm: Callable[[str, str, str], Any],
+    jvm: Callable[..., Any],
     name: str,
     state: str,
     location: str,
-    peers: tuple[str, str],
+    parquet: str,
+    rows: int,
     runs: int,
 ) -> list[Result]:
-    """One table, read whole and added up, in the native lane; clean ones in the Arrow lane, too."""
-    scan, (parquet, java) = lakescan.table(location).scan(), peers
-    aim = 1.1 if state == "clean" else 1.3
+    """The tasks on one table: our two ways and both peers take turns."""
+    java = for_java(location) if name == "iceberg" else location
+    key = rows * 5 // 8 + 12_345
     results = []
-    tasks = {"all": (_drain, ()), "sum": (_total, ("kind", "amount"))}
-    for task, (use, columns) in tasks.items():
-        asked = scan.select(*columns) if columns else scan
-        ours = (f"to_spark, {name}", lambda asked=asked, use=use: use(asked.to_spark(spark)))
-        title = f"{state}: {'all columns' if task == 'all' else 'sum by kind'}"
-        plain = ("Spark Parquet", lambda use=use: use(spark.read.parquet(parquet)))
-        results.append(compare(title, ours, plain, runs=runs, aim=aim))
-        theirs = (f"Java, {name}", lambda task=task: jvm(name, java, task))
-        results.append(compare(title, ours, theirs, runs=runs, aim=1.2 if name == "iceberg" else 1))
-    if state == "clean":
-        arrow = (f"lane=arrow, {name}", lambda: _drain(scan.options(lane="arrow").to_spark(spark)))
-        results.append(compare("clean: all columns", arrow, plain_all(spark, parquet), runs=runs, aim=2.5))
+    for task, what in _TASKS.items():
+
+        def read(frame: Any, what: str = what) -> None:
+            work(frame, what, key)
+
+        seconds = side_by_side(
+            {
+                "table": lambda read=read: read(lakescan.spark.table(spark, location)),
+                "format": lambda read=read: read(spark.read.format(name).load(location)),
+                "Spark Parquet": lambda read=read: read(spark.read.parquet(parquet)),
+                f"Java, {name}": lambda what=what: jvm(name, java, what, key),
+            },
+            runs=runs,
+        )
+        to_parquet, to_java = _AIMS[task, state.split()[0] if state == "clean" else "deleted"]
+        for way in ("table", "format"):
+            for peer, aim in (("Spark Parquet", to_parquet), (f"Java, {name}", to_java)):
+                title = f"{state}: {task}"
+                results.append(Result(title, f"{way}, {name}", seconds[way], peer, seconds[peer], aim))
     return results
 
 
-def plain_all(spark: Any, parquet: str) -> tuple[str, Callable[[], None]]:
-    """Spark's own reader on all columns."""
-    return "Spark Parquet", lambda: _drain(spark.read.parquet(parquet))
-
-
-def _drain(frame: Any) -> None:
-    """Read every row and column, and throw them away."""
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def _total(frame: Any) -> None:
-    frame.groupBy("kind").sum("amount").collect()
+def work(frame: Any, what: str, key: int) -> None:
+    """Read `all` rows and columns and throw them away, a `sum` of one column by another, or the row of a key."""
+    if what == "all":
+        frame.write.format("noop").mode("overwrite").save()
+    elif what == "sum":
+        frame.groupBy("kind").sum("amount").collect()
+    else:
+        frame.where(f"id = {key}").collect()

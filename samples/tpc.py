@@ -103,7 +103,8 @@ class Layout:
     """How a table is made: `files` appends of rows in the order of a column, with partitions.
 
     `removed_by` says how rows that do not belong to it were removed again: by an `overwrite`, or by `deletes` that
-    readers apply (positions in Iceberg, vectors in Delta); the column `key` of such rows is negative.
+    readers apply (positions in Iceberg, vectors in Delta); the column `key` of such rows is negative. One such row is
+    added for each `strangers` of the others.
     """
 
     files: int = 1
@@ -111,6 +112,7 @@ class Layout:
     partitions: str = ""
     removed_by: str | None = None
     key: str = ""
+    strangers: int = 50
 
 
 _PLAIN = Layout()
@@ -179,16 +181,16 @@ def _write(catalog: lakescan.Catalog, name: str, format_name: str, rows: pa.Tabl
     pieces = [rows.slice(rows.num_rows * n // layout.files) for n in range(layout.files)]
     for n, piece in enumerate(pieces):
         own = piece.slice(0, rows.num_rows * (n + 1) // layout.files - rows.num_rows * n // layout.files)
-        table.append(_with_strangers(own, layout.key) if layout.removed_by else own)
+        table.append(_with_strangers(own, layout) if layout.removed_by else own)
     if layout.removed_by == "overwrite":
         table.overwrite(rows.slice(0, 0), where=f"{layout.key} < 0")
     elif layout.removed_by == "deletes":
         (_delete_vectors if format_name == "delta" else _delete_positions)(catalog, name, layout.key)
 
 
-def _with_strangers(rows: pa.Table, key: str) -> pa.Table:
+def _with_strangers(rows: pa.Table, layout: Layout) -> pa.Table:
     """The rows, with copies of some of them whose key is negative."""
-    strangers = rows.take(list(range(0, rows.num_rows, 50)))
+    key, strangers = layout.key, rows.take(list(range(0, rows.num_rows, layout.strangers)))
     negative = pc.subtract(pc.negate(strangers[key]), 1).cast(rows.schema.field(key).type)
     return pa.concat_tables(
         [rows, strangers.set_column(rows.schema.get_field_index(key), rows.schema.field(key), negative)]
