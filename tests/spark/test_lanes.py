@@ -27,6 +27,7 @@ from samples.iceberg_table import write_table
 
 import lakescan
 from lakescan.common.cache import CACHE
+from lakescan.spark.frames import frame_of_plan
 from lakescan.spark.native import file_facts as facts
 from lakescan.spark.native.file_facts import Places
 from lakescan.spark.native.lanes import choose_lanes
@@ -275,10 +276,10 @@ def test_a_file_that_deletes_were_not_looked_up_for_stops_the_query(
             sizes, paths = np.full(2, 7), [paths[0], paths[1] + "x"]
         made(self, spark, paths, sizes, deleted, values)
 
-    scan = lakescan.table(with_deletes).scan()
+    scan = lakescan.table(with_deletes).scan().spec
     monkeypatch.setattr(facts.FileFacts, "__init__", corrupted)
     with pytest.raises(Exception, match="whose size or path is not in the plan"):
-        scan.to_spark(spark).toArrow()
+        frame_of_plan(spark, scan, scan.plan()).toArrow()
 
 
 def test_sizes_in_metadata_may_be_stale(spark, with_deletes: str) -> None:

@@ -288,6 +288,88 @@ def is_replaced(frame: Any) -> bool:
     return "FileScan parquet lakescan" in plan_of(frame) and "BatchScan" not in plan_of(frame)
 
 
+WAYS = ("format", "view", "table", "read", "scan", "sql")
+
+
+def read_by(spark: Any, way: str, kind: str, name: str) -> Any:
+    """All rows of a table, by one of the ways to read it."""
+    if way == "format":
+        return spark.read.format(kind).load(name)
+    if way == "view":
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW by_view USING {kind} OPTIONS (path '{name}')")
+        return spark.table("by_view")
+    if way == "sql":
+        return lakescan.spark.sql(spark, f"SELECT * FROM {name}")
+    if way == "scan":
+        return lakescan.table(name).scan().to_spark(spark)
+    return getattr(lakescan.spark, way)(spark, name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_read_makes_a_read_that_is_replaced(spark: Any, numbers: tuple[str, str], way: str) -> None:
+    """Filters, columns and limits that come later choose the files and the columns of each query."""
+    from pyspark.sql import functions as F
+
+    kind, name = numbers
+    frame = read_by(spark, way, kind, name)
+    word = {"iceberg": "snapshot", "delta": "version"}[kind]
+    assert f"lakescan {kind} {name} {word} {lakescan.table(name).scan().snapshot.id}" in plan_of(frame)
+    point = frame.where("id = 7")
+    assert is_replaced(point)
+    assert len(point.inputFiles()) == 1
+    assert [row["s"] for row in point.collect()] == ["n7"]
+    assert "ReadSchema: struct<s:string>" in plan_of(frame.select("s"))
+    assert point.select(F.input_file_name()).first()[0] == point.inputFiles()[0]
+    assert (frame.count(), frame.where("id >= 200").count(), frame.join(point, "id").count()) == (380, 180, 1)
+    assert frame.where("x IN (SELECT max(x) FROM VALUES (7D), (8D) AS t(x))").count() == 1
+    frame.createOrReplaceTempView("of_frame")
+    assert is_replaced(spark.sql("SELECT * FROM of_frame WHERE id = 7"))
+    spark.catalog.dropTempView("of_frame")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_read_stays_at_its_snapshot(spark: Any, tmp_path: Path, way: str) -> None:
+    catalog = lakescan.catalog("pinnedways", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    lakescan.spark.register(spark)
+    for kind in ("iceberg", "delta"):
+        table = catalog.create_table(f"n.{kind}", "id BIGINT", format=kind)
+        table.append(pa.table({"id": range(10)}))
+        frame = read_by(spark, way, kind, f"pinnedways.n.{kind}")
+        table.append(pa.table({"id": range(10, 15)}))
+        lakescan.table(f"pinnedways.n.{kind}").delete("id < 5")
+        assert frame.count() == 10
+        assert sorted(row[0] for row in frame.where("id > 7").collect()) == [8, 9]
+        cached = frame.cache()
+        assert (cached.count(), frame.where("id = 3").count()) == (10, 1)
+        cached.unpersist()
+        other = spark.newSession()
+        frame.createOrReplaceGlobalTempView("of_all")
+        assert other.sql("SELECT id FROM global_temp.of_all WHERE id < 2").count() == 2
+        spark.catalog.dropGlobalTempView("of_all")
+        assert read_by(spark, way, kind, f"pinnedways.n.{kind}").count() == 10
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_missing_file_is_lakescans_own_error_of_the_query(spark: Any, tmp_path: Path, way: str) -> None:
+    """Errors while a query is planned have lakescan's class, and that of PySpark for data sources."""
+    from pyspark.errors import AnalysisException
+
+    catalog = lakescan.catalog("missingfiles", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    lakescan.spark.register(spark)
+    table = catalog.create_table("n.t", "id BIGINT", format="iceberg")
+    table.append(pa.table({"id": range(10)}))
+    frame = read_by(spark, way, "iceberg", "missingfiles.n.t")
+    [path] = tmp_path.rglob("*.parquet")
+    path.unlink()
+    with pytest.raises(
+        lakescan.MissingFile, match=rf"(?s)lakescan.errors.MissingFile: .*{path.name}.* is not in storage"
+    ) as raised:
+        frame.collect()
+    assert isinstance(raised.value, AnalysisException)
+
+
 def test_explain_has_the_table_the_snapshot_and_the_number_of_files(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     frame = spark.read.format(kind).load(name)

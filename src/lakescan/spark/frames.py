@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,11 +22,14 @@ from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import NO_SPARK, NativeFiles, native_frame, why_session
+from lakescan.spark.native.relation import java_class
 from lakescan.spark.planned_groups import read_planned
-from lakescan.spark.session import parallelism, register, session_zone
+from lakescan.spark.session import is_connect, parallelism, plans_reads, register, session_zone
+from lakescan.spark.source import depends_on_zone
 from lakescan.spark.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
+from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,11 +40,13 @@ if TYPE_CHECKING:
 def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The rows of a scan as a data frame.
 
-    A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Otherwise it becomes
-    a Python data source, which a single worker plans when Spark plans the query. It is planned now nevertheless if the
-    planning mode, the scan's executor, secrets, or the size of the metadata require it, or if the server is no Apache
-    Spark, which may read another state in each query of a frame. Spark evaluates SQL conditions of the filter on the
-    frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
+    In a classic session, the frame is a read that Spark's optimizer replaces in each query, so that later filters prune
+    files (`native/rule.py`). A scan that such a read cannot express is planned now, by Spark's workers or the scan's
+    executor, if the native lane may read it. Others become a read that a single worker plans when Spark plans the
+    query. They are planned now nevertheless if the planning mode, the scan's executor, secrets, or the size of the
+    metadata require it, or if the server is no Apache Spark, which may read another state in each query of a frame.
+    Spark evaluates SQL conditions of the filter on the frame. Raises `UnsupportedFeature` for lane=native if the native
+    lane cannot read every file.
     """
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -46,6 +54,8 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
         return spark_filter.filtered(frame_of(spark, spark_filter.rows))
     scan.check_for_workers()
     use_this_python(spark)
+    if _is_planned_by_spark(spark, scan):
+        return _read_of(spark, scan)
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         refuse_arrow(scan, {reason: 1})
@@ -113,7 +123,8 @@ def explained(scan: ScanSpec) -> str:
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
         return "\n".join([explained(spark_filter.rows), *conditions])
     plan = scan.plan()
-    lanes = choose_lanes(scan, plan, spark)
+    looks_up = spark is None or not _is_planned_by_spark(spark, scan)
+    lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
     if spark is not None and not is_spark(spark):
         lines = [plan_as_text(plan), f"  on Spark: {len(plan.table):,} files in the Arrow lane: {NO_SPARK}"]
         return "\n".join(lines)
@@ -126,6 +137,22 @@ def refuse_arrow(scan: ScanSpec, reasons: dict[str, int]) -> None:
     """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
     if reasons and scan.options.lane == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
+
+
+def _is_planned_by_spark(spark: SparkSession, scan: ScanSpec) -> bool:
+    """Whether Spark's optimizer replaces the read of a scan, which has to fit options.
+
+    The options name no time zone: one that the filter depends on is the session's now.
+    """
+    if is_connect(spark) or scan.lane != "auto" or scan.max_rows is not None or _is_planned_here(scan):
+        return False
+    if depends_on_zone(scan):
+        return False
+    # Blocks of files in HDFS have hosts, which only the look-up of paths finds.
+    if split_location(scan.table.location)[0] == "hdfs" or why_arrow(scan) is not None:
+        return False
+    register(spark, names=("lakescan",))
+    return plans_reads(spark)
 
 
 def _is_planned_here(scan: ScanSpec) -> bool:
@@ -154,6 +181,49 @@ def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def _source(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The scan as a Python data source, with its schema: otherwise Spark would start a worker to ask for it."""
+    """The scan as a Python data source, which is registered again: its settings are those that the session has now."""
     register(spark, names=("lakescan",))
-    return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()
+    return _read_of(spark, scan)
+
+
+def _read_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+    """A read of the scan by the data source, with its schema: otherwise Spark would start a worker to ask for it."""
+    options = scan.to_options()
+    FRAMES.keep(options, scan)
+    frame = spark.read.format("lakescan").schema(schema_of(scan)).options(**options).load()
+    if not is_connect(spark):
+        with suppress(Exception):  # of a Spark that differs: then only this session can read it
+            java_class(spark).findSource(frame._jdf)
+    return frame
+
+
+class Frames:
+    """The scans of the last frames, by their options, so that the optimizer's rule need not open their tables again.
+
+    The options name one state of a table.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[frozenset[tuple[str, str]], ScanSpec] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, options: Mapping[str, str], scan: ScanSpec) -> None:
+        """Keep the scan of a frame with these options."""
+        with self._lock:
+            self._known[_key(options)] = scan
+            self._known.move_to_end(_key(options))
+            while len(self._known) > _MOST_FRAMES:
+                self._known.popitem(last=False)
+
+    def find(self, options: Mapping[str, str]) -> ScanSpec | None:
+        """Return the scan of a frame with these options; None if it is not kept."""
+        with self._lock:
+            return self._known.get(_key(options))
+
+
+def _key(options: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset((name.lower(), value) for name, value in options.items())
+
+
+_MOST_FRAMES = 64
+FRAMES = Frames()

@@ -7,16 +7,21 @@ String)`: whom it asks, and the process that it belongs to, which its method `ow
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
+
+from lakescan.errors import LakescanError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PROCESS = uuid4().hex
+_MOST_RAISED = 64
 _LOADERS: WeakKeyDictionary[Any, dict[Path, Any]] = WeakKeyDictionary()  # by gateway, which is one JVM
 
 
@@ -67,3 +72,58 @@ def elements(found: Any) -> Iterator[Any]:
     iterator = found.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+class RaisedErrors:
+    """Errors of lakescan in a rule's answers: Spark carries their text, and PySpark raises them with their own class.
+
+    They are errors of PySpark too (`AnalysisException`), with its text, as those of Python data sources are.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[type[LakescanError], tuple[Any, ...], dict[str, Any]]] = OrderedDict()
+        self._lock = Lock()
+
+    def text(self, error: LakescanError) -> str:
+        """Return the text that Spark carries, and keep what the error is under it."""
+        found = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        with self._lock:
+            self._known[found] = type(error), error.args, dict(error.__dict__)
+            self._known.move_to_end(found)
+            while len(self._known) > _MOST_RAISED:
+                self._known.popitem(last=False)
+        return found
+
+    def install(self) -> None:
+        """Make PySpark raise the errors, once; raises `AttributeError` if this PySpark converts errors elsewhere."""
+        from pyspark.errors.exceptions import captured
+
+        convert = captured.convert_exception
+        if hasattr(convert, "_of_lakescan"):
+            return
+
+        def convert_exception(error: Any) -> Any:
+            return self._own(convert(error))
+
+        convert_exception._of_lakescan = True  # type: ignore[attr-defined]
+        captured.convert_exception = convert_exception
+
+    def _own(self, converted: Any) -> Any:
+        """The error of lakescan whose text an error of PySpark carries; other errors as they are."""
+        text = getattr(converted, "_desc", None)
+        if not isinstance(text, str) or "PYTHON_DATA_SOURCE_ERROR" not in text:
+            return converted
+        with self._lock:
+            found = next((each for name, each in reversed(self._known.items()) if name in text), None)
+        if found is None:
+            return converted
+        kind, arguments, members = found
+        names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__str__": type(converted).__str__}
+        own: Any = type(kind.__name__, (kind, type(converted)), names)
+        result = own.__new__(own)
+        result.args = arguments
+        result.__dict__.update({**converted.__dict__, **members})
+        return result
+
+
+RAISED = RaisedErrors()

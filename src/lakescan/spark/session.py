@@ -26,6 +26,7 @@ _MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
 _LOG = logging.getLogger("lakescan")
 _NO_SOURCES: Mapping[str, dict[str, Any]] = {}
+_PLANNED_BY_SPARK: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 _SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
 
 
@@ -87,12 +88,17 @@ def _replace_reads(spark: SparkSession) -> None:
     if not is_connect(spark):
         from lakescan.spark.native.rule import install
 
-        install(spark)
+        _PLANNED_BY_SPARK[spark] = install(spark)
     elif is_spark(spark):
         from lakescan.spark.connect import hook
 
         session = ref(spark)
         hook.install(spark, lambda: _NO_SOURCES if (found := session()) is None else _SOURCES.get(found, _NO_SOURCES))
+
+
+def plans_reads(spark: SparkSession) -> bool:
+    """Whether the optimizer of a classic session replaces reads of the formats by Spark's own scans."""
+    return _PLANNED_BY_SPARK.get(spark, False)
 
 
 def _send_catalogs() -> None:

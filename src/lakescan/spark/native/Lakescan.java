@@ -39,6 +39,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
@@ -245,8 +246,8 @@ public class Lakescan {
       Map request = new HashMap();
       request.put("session", org.apache.spark.sql.classic.SparkSession.active());
       request.put("scan", chain.read.scan());
-      request.put("columns", names);
-      request.put("conditions", chain.conditions());
+      request.put("columns", joined(names));
+      request.put("conditions", joined(chain.conditions()));
       request.put("limit", Integer.valueOf(chain.limit()));
       Object answer;
       try {
@@ -379,15 +380,37 @@ public class Lakescan {
     return (byte[]) made.getClass().getMethod("dataSource", new Class[0]).invoke(made, new Object[0]);
   }
 
+  /** Looks up the data source of a read now: others than the session that has it may plan the read later. */
+  public static void findSource(Object dataset) throws Exception {
+    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset) dataset).queryExecution().analyzed();
+    Object source = value(((DataSourceV2Relation) plan).table(), "ds");
+    source.getClass().getMethod("source", new Class[0]).invoke(source, new Object[0]);
+  }
+
   /** The hash of the data source of a read, by which Python finds it again. */
   public static String sourceHash(Object scan) throws Exception {
     byte[] hash = java.security.MessageDigest.getInstance("SHA-256").digest(pickledSource(scan));
     return new java.math.BigInteger(1, hash).toString(16);
   }
 
-  /** The options of a read, whose names are in lower case. */
-  public static Map options(Object scan) throws Exception {
-    return new HashMap((Map) value(scan, "options"));
+  /** Texts in one: Python reads the elements of a list by a call each. */
+  static String joined(List texts) {
+    StringBuilder all = new StringBuilder();
+    for (int i = 0; i < texts.size(); i++) {
+      all.append(i == 0 ? "" : "\0").append(String.valueOf(texts.get(i)));
+    }
+    return all.toString();
+  }
+
+  /** The options of a read, whose names are in lower case: names and values in turn. */
+  public static String options(Object scan) throws Exception {
+    List texts = new ArrayList();
+    Object[] entries = ((Map) value(scan, "options")).entrySet().toArray();
+    for (int i = 0; i < entries.length; i++) {
+      texts.add(((Map.Entry) entries[i]).getKey());
+      texts.add(((Map.Entry) entries[i]).getValue());
+    }
+    return joined(texts);
   }
 
   public static String shortName(Object scan) throws Exception {
@@ -559,7 +582,7 @@ public class Lakescan {
       List found = new ArrayList();
       for (int i = 0; i < paths.length; i++) {
         if (wanted[i]) {
-          FileStatus status = new FileStatus(sizes[i], false, 1, 134217728L, 0L, new Path(paths[i]));
+          FileStatus status = new FileStatus(sizes[i], false, 1, 134217728L, 0L, path(i));
           List one = Collections.singletonList(new FileStatusWithMetadata(status, nothing));
           found.add(new PartitionDirectory(new GenericInternalRow(values[i]), seq(one)));
         }
@@ -596,9 +619,16 @@ public class Lakescan {
     public String[] inputFiles() {
       String[] found = new String[paths.length];
       for (int i = 0; i < paths.length; i++) {
-        found[i] = new Path(paths[i]).toUri().toString();
+        found[i] = path(i).toUri().toString();
       }
       return found;
+    }
+
+    /** The path of a file as Spark lists it: that of a local file has an empty authority (`file:///`). */
+    private Path path(int i) {
+      Path path = new Path(paths[i]);
+      java.net.URI uri = path.toUri();
+      return "file".equals(uri.getScheme()) && uri.getAuthority() == null ? new Path("file", "", uri.getPath()) : path;
     }
 
     public void refresh() {}

@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -24,10 +26,10 @@ from lakescan.expressions.bind import binds
 from lakescan.expressions.implied import implied
 from lakescan.expressions.predicate import Predicate, conjunction, conjuncts, has_sql
 from lakescan.spark.audit import settings_of_session
-from lakescan.spark.frames import frame_of_plan, refuse_arrow
+from lakescan.spark.frames import FRAMES, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
-from lakescan.spark.optimizer_rules import install_rule
+from lakescan.spark.optimizer_rules import RAISED, install_rule
 from lakescan.spark.session import conf, parallelism, session_zone
 from lakescan.spark.source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
@@ -44,12 +46,16 @@ _MOST_SOURCES = 32
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
 
 
-def install(spark: SparkSession) -> None:
-    """Install the rule in a classic session, unless it is there. Reads stay where that is not possible."""
+def install(spark: SparkSession) -> bool:
+    """Install the rule in a classic session, unless it is there; return whether it is. Otherwise, reads stay."""
     try:
         install_rule(spark, JAVA, "lakescan.Lakescan$Rule", lambda: Replacement(spark))
     except Exception:  # of Java, py4j, or a vendor's Spark
         _LOG.debug("reads stay with the data source: the optimizer rule cannot be installed", exc_info=True)
+        return False
+    with suppress(AttributeError, ImportError):  # errors then have PySpark's class, and the same text
+        RAISED.install()
+    return True
 
 
 class _Sources:
@@ -93,7 +99,7 @@ class Replacement:
             name = str(java.shortName(scan))
             return self._plan(java, scan, request)
         except LakescanError as error:
-            return f"{name}\n\n{type(error).__module__}.{type(error).__name__}: {error}\n"
+            return f"{name}\n\n{RAISED.text(error)}\n"
         except KeyboardInterrupt:  # in a notebook: Spark would go on
             return f"{name}\nthe query was interrupted while lakescan planned a read"
         except Exception as error:  # a Spark that differs from what was tried
@@ -107,18 +113,26 @@ class Replacement:
             _LOG.warning(text, exc_info=True)
 
     def _plan(self, java: Any, scan: Any, request: Any) -> Any:
-        options = {str(key).lower(): str(value) for key, value in dict(java.options(scan)).items()}
+        texts = _texts(java.options(scan))
+        options = {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
         if options.get("lane", "").lower() == "arrow" or java.hasPushedFilters(scan):
             return None
         spark = self._session(request["session"])
         if any(conf(spark, name) == value for name, value in _REFUSED.items()):
             return None
-        source = self._sources.of(java, scan)
-        found = None if source is None or source.pushdown else source.batch_scan
+        found = self._scan(java, scan, options)
         if found is None:
             return None
         limit = request["limit"]
-        return replaced_rows(spark, *found, list(request["columns"]), list(request["conditions"]), limit)
+        columns, conditions = (_texts(request[name]) for name in ("columns", "conditions"))
+        return replaced_rows(spark, *found, columns, conditions, limit)
+
+    def _scan(self, java: Any, scan: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
+        """The pinned scan of a read, and what its tasks check of the session."""
+        if (known := FRAMES.find(options)) is not None:
+            return known, None
+        source = self._sources.of(java, scan)
+        return None if source is None or source.pushdown else source.batch_scan
 
     def _session(self, java_session: Any) -> SparkSession:
         from pyspark.sql import SparkSession
@@ -130,6 +144,11 @@ class Replacement:
         """The interface that py4j gives the object."""
 
         implements = ("java.util.function.Function",)
+
+
+def _texts(joined: Any) -> list[str]:
+    """The texts that Java has joined, of which none is empty if it is the only one."""
+    return str(joined).split("\0") if joined else []
 
 
 def replaced_rows(
