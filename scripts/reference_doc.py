@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
 SOURCE = ROOT / "src" / "lakescan"
 _NOTE = "This page is made from the source by `scripts/reference_doc.py`.\n"
-_VARIABLE = re.compile(r"(AWS|GOOGLE|AZURE|PYSPARK|PYICEBERG|JAVA|HADOOP)_[A-Z0-9_]+")
+_VARIABLE = re.compile(r"(AWS|GOOGLE|AZURE|LAKESCAN|PYSPARK|PYICEBERG|JAVA|HADOOP)_[A-Z0-9_]+")
 _API = {
     "tables": (
         "Tables",

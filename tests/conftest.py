@@ -66,14 +66,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     session.stop()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that takes the Spark session is a Spark test: `-m "not spark"` leaves it out.
 
+    With LAKESCAN_SPARK_LANE=arrow, the Spark tests run with the Arrow lane alone, and those marked `replaced` are left
+    out, because they are about Spark's own reader.
     Files with Spark tests or slow ones come first, so that processes which share the files end together.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    if os.environ.get("LAKESCAN_SPARK_LANE") == "arrow":
+        others = [item for item in items if item.get_closest_marker("replaced") is not None]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     weights = Counter(item.path for item in items if {"spark", "slow"} & {mark.name for mark in item.iter_markers()})
     items.sort(key=lambda item: (-weights[item.path], str(item.path)))
 

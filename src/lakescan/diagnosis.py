@@ -22,7 +22,7 @@ from lakescan.storage.hdfs import HADOOP_ADVICE, prepare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OLDEST_SPARK, _NEWEST_SPARK = (4, 1), (4, 3)
+_OLDEST_SPARK, _NEWEST_SPARK = (4, 1), (4, 3)  # see also `spark/session_lane.py`
 _OLDEST_JAVA = 17
 
 
@@ -156,6 +156,7 @@ def _session_checks(spark: SparkSession) -> Iterator[Check]:
     yield Check("Spark session", f"{kind}, {server}", known, "" if known else "Spark 4.1 to 4.3 are supported")
     yield _pushdown_check(spark)
     yield from _executor_checks(spark)
+    yield _reads_check(spark)
 
 
 def _pushdown_check(spark: SparkSession) -> Check:
@@ -172,6 +173,16 @@ def _pushdown_check(spark: SparkSession) -> Check:
         False,
         f"{why}: other Python data sources may return wrong rows. Set {PUSHDOWN}=false",
     )
+
+
+def _reads_check(spark: SparkSession) -> Check:
+    """Describe whether Spark's own reader serves the session's reads; the Arrow lane has the same rows."""
+    from lakescan.spark.session_lane import describe_reads
+
+    try:
+        return Check("reads", describe_reads(spark), True)
+    except LakescanError as error:
+        return Check("reads", "unknown", False, str(error))
 
 
 def _executor_checks(spark: SparkSession) -> Iterator[Check]:

@@ -19,7 +19,7 @@ import pytest
 import lakescan
 import lakescan.spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
 _COLUMNS = (
     "id BIGINT, i INT, x DOUBLE, f FLOAT, s STRING, d DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ, n DECIMAL(9,2), b BOOLEAN, "

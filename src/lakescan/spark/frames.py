@@ -21,10 +21,11 @@ from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.lower import NO_SPARK, NativeFiles, native_frame, why_session
+from lakescan.spark.native.lower import NativeFiles, native_frame
 from lakescan.spark.native.relation import java_class
 from lakescan.spark.planned_groups import read_planned
-from lakescan.spark.session import is_connect, parallelism, plans_reads, register, session_zone
+from lakescan.spark.session import is_connect, parallelism, register, session_zone
+from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
 from lakescan.spark.source import depends_on_zone
 from lakescan.spark.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
@@ -123,11 +124,10 @@ def explained(scan: ScanSpec) -> str:
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
         return "\n".join([explained(spark_filter.rows), *conditions])
     plan = scan.plan()
+    if spark is not None and (reason := why_arrow_session(spark, scan.options)) is not None:
+        return f"{plan_as_text(plan)}\n  on Spark: {len(plan.table):,} files in the Arrow lane: {reason}"
     looks_up = spark is None or not _is_planned_by_spark(spark, scan)
     lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
-    if spark is not None and not is_spark(spark):
-        lines = [plan_as_text(plan), f"  on Spark: {len(plan.table):,} files in the Arrow lane: {NO_SPARK}"]
-        return "\n".join(lines)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
     return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
@@ -151,8 +151,10 @@ def _is_planned_by_spark(spark: SparkSession, scan: ScanSpec) -> bool:
     # Blocks of files in HDFS have hosts, which only the look-up of paths finds.
     if split_location(scan.table.location)[0] == "hdfs" or why_arrow(scan) is not None:
         return False
+    if why_arrow_session(spark, scan.options) is not None:
+        return False
     register(spark, names=("lakescan",))
-    return plans_reads(spark)
+    return replaces_reads(spark)
 
 
 def _is_planned_here(scan: ScanSpec) -> bool:

@@ -38,11 +38,11 @@ def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable
 
     context: Any = spark.sparkContext
     session: Any = spark
-    owner = f"{os.getpid()} {_PROCESS}"
+    owner = _owner()
     experimental = session._jsparkSession.experimental()
-    rules = list(elements(experimental.extraOptimizations()))
-    if any(each.getClass().getName() == name and each.owner() == owner for each in rules):
+    if has_rule(spark, name):
         return
+    rules = list(elements(experimental.extraOptimizations()))
     ensure_callback_server_started(context._gateway)
     arguments, wanted = context._jvm.java.util.ArrayList(), context._jvm.java.util.ArrayList()
     arguments.add(answering())
@@ -52,6 +52,17 @@ def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable
         wanted.add(each)
     in_scala = context._jvm.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
     getattr(experimental, "extraOptimizations_$eq")(in_scala)
+
+
+def has_rule(spark: SparkSession, name: str) -> bool:
+    """Whether this process has installed the rule with a class name in a classic session."""
+    session: Any = spark
+    rules = elements(session._jsparkSession.experimental().extraOptimizations())
+    return any(each.getClass().getName() == name and each.owner() == _owner() for each in rules)
+
+
+def _owner() -> str:
+    return f"{os.getpid()} {_PROCESS}"
 
 
 def class_loader(spark: SparkSession, java: Path) -> Any:

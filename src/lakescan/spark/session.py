@@ -26,7 +26,6 @@ _MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
 _LOG = logging.getLogger("lakescan")
 _NO_SOURCES: Mapping[str, dict[str, Any]] = {}
-_PLANNED_BY_SPARK: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 _SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
 
 
@@ -59,7 +58,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     try:
         from lakescan.spark.audit import settings_of_session
         from lakescan.spark.pushdown import switch_on
-        from lakescan.spark.source import source_class
+        from lakescan.spark.session_lane import replace_reads
         from lakescan.spark.unmeasured_writes import bound_writes
         from lakescan.spark.workers import use_this_python
     except ImportError as error:
@@ -73,42 +72,63 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         "time_zone": conf(spark, "spark.sql.session.timeZone") or "UTC",
         "session": settings_of_session(spark),
     }
-    for name in names:
-        spark.dataSource.register(source_class(name, **settings, catalogs=given()))
+    _give_sources(spark, dict.fromkeys(names, settings))
     _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
     watch(_send_catalogs)
     bound_writes(spark)
-    _replace_reads(spark)
+    session = ref(spark)
+    replace_reads(spark, lambda: _NO_SOURCES if (found := session()) is None else _SOURCES.get(found, _NO_SOURCES))
 
 
-def _replace_reads(spark: SparkSession) -> None:
-    """Replace reads of our formats: in the plans of a classic session, and in requests of Connect to Apache Spark."""
-    from lakescan.spark.workers import is_spark
+def _give_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
+    """Register data sources, by format, with a session."""
+    from lakescan.spark.source import source_class
 
-    if not is_connect(spark):
-        from lakescan.spark.native.rule import install
-
-        _PLANNED_BY_SPARK[spark] = install(spark)
-    elif is_spark(spark):
-        from lakescan.spark.connect import hook
-
-        session = ref(spark)
-        hook.install(spark, lambda: _NO_SOURCES if (found := session()) is None else _SOURCES.get(found, _NO_SOURCES))
+    with active(spark):
+        for name, settings in sources.items():
+            spark.dataSource.register(source_class(name, **settings, catalogs=given()))
 
 
-def plans_reads(spark: SparkSession) -> bool:
-    """Whether the optimizer of a classic session replaces reads of the formats by Spark's own scans."""
-    return _PLANNED_BY_SPARK.get(spark, False)
+@contextlib.contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Make a classic session the active one of this thread for a while.
+
+    Spark refuses a data source whose name it finds, and looks for it in the active session instead of the one that the
+    data source is registered with: after `newSession`, that is the first session.
+    """
+    if is_connect(spark):
+        yield
+        return
+    session: Any = spark
+    java: Any = session._jvm.org.apache.spark.sql.classic.SparkSession
+    before = java.getActiveSession()
+    java.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        java.setActiveSession(before.get()) if before.isDefined() else java.clearActiveSession()
+
+
+# A child of a fork shares the sockets of its parent, and must not send anything to the parent's sessions.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_SOURCES.clear)
+
+
+def _has_ended(spark: SparkSession) -> bool:
+    if is_connect(spark):
+        return bool(getattr(spark, "is_stopped", False))
+    session: Any = spark
+    return bool(session._jsparkSession.sparkContext().isStopped())
 
 
 def _send_catalogs() -> None:
     """Register the formats again with the sessions that have them: a source is sent with the catalogs of its time."""
-    from lakescan.spark.source import source_class
-
     for spark, sources in list(_SOURCES.items()):
         try:
-            for name, settings in sources.items():
-                spark.dataSource.register(source_class(name, **settings, catalogs=given()))
+            if _has_ended(spark):
+                del _SOURCES[spark]
+                continue
+            _give_sources(spark, sources)
         except Exception as error:  # the session has ended, or its server does not answer
             del _SOURCES[spark]
             _LOG.warning(

@@ -49,7 +49,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads, is_audited
 from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, all_relations, narrowed, relations_of
 from lakescan.spark.frames import frame_of
-from lakescan.spark.native.lower import FIELD_IDS
+from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
 from lakescan.spark.workers import is_on_this_machine
@@ -76,25 +76,31 @@ _PLANS = ("schema", "explain", "tree_string", "is_local", "is_streaming", "input
 _CACHED = ("persist", "unpersist", "get_storage_level")
 
 
-def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> bool:
-    """Install the replacement for a session, once; return whether it is there.
-
-    It is not if this PySpark lacks one of the names that are used of its client.
+def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
+    """Install the replacement for a session, once.
 
     Args:
         spark: A Connect session of Apache Spark.
         sources: Returns the settings of the data sources that are registered with the session, by format.
+
+    Raises:
+        AttributeError: This PySpark lacks one of the names that are used of its client.
     """
     client = getattr(spark, "client", None)
     hooks = getattr(client, "_session_hooks", None)
     names = ("_analyze", "get_configs")
     if client is None or not isinstance(hooks, list) or not all(hasattr(client, name) for name in names):
-        return False
+        raise AttributeError("the client of the session has no _session_hooks, _analyze or get_configs")
     if not hasattr(type(spark), "Hook") or not hasattr(getattr(spark.range(0), "_plan", None), "plan"):
-        return False
-    if not any(isinstance(each, ReadReplacement) and each.session_id == spark.session_id for each in hooks):
+        raise AttributeError("the session has no Hook, or its frames have no plan")
+    if not is_installed(spark):
         hooks.append(ReadReplacement(spark, sources))
-    return True
+
+
+def is_installed(spark: SparkSession) -> bool:
+    """Whether the replacement is installed for a session."""
+    hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or []
+    return any(isinstance(each, ReadReplacement) and each.session_id == spark.session_id for each in hooks)
 
 
 @dataclass
@@ -313,7 +319,9 @@ class ReadReplacement:
             scan.snapshot  # noqa: B018  resolved once, and cached in the scan
             found = _with_schema(scan, read.schema)
             is_padded = found is not None and any(each.width for each in t.walk(found.output.fields))
-            return None if found is None or is_padded or found.lane == "arrow" else found
+            if found is None or is_padded or found.lane == "arrow":
+                return None
+            return None if why_arrow_session(self._session, found.options) is not None else found
         except Exception as error:  # the server may reach what this process does not, or raises the same
             _LOG.debug("the data source reads %s, which cannot be opened here: %s", shown(paths[0]), told(error))
             return None

@@ -32,9 +32,8 @@ from lakescan.spark.native.delete_strategy import position_bytes
 from lakescan.spark.native.equality_deletes import DeletedKeys
 from lakescan.spark.native.file_facts import INDEX, FileFacts
 from lakescan.spark.native.lanes import columns_needed
-from lakescan.spark.session import conf, listing_here, try_set
+from lakescan.spark.session import listing_here
 from lakescan.spark.types import spark_type
-from lakescan.spark.workers import is_spark
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
 
     from lakescan.scan_spec import ScanSpec
 
-NO_SPARK = "the session's server is no Apache Spark, and has another Parquet reader"
-FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
-NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _SEQUENCE, _FILE, _FIRST = "sequence", "file", "first_row_id"
 _OF_FILES = {FILE.id, ROW_ID.id}  # metadata columns whose values only the facts of files have
 # Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
@@ -240,17 +236,6 @@ class NativeFiles:
         if f"is_constant_{field.id}" not in facts:
             return constant
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
-
-
-def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
-    """The reason why a session cannot use the native lane; None if it can. Sets `FIELD_IDS` if the scan needs it."""
-    if not is_spark(spark):
-        return NO_SPARK
-    if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
-        return f"the platform does not allow setting {FIELD_IDS}, which finds columns by field id"
-    if conf(spark, NULL_STRUCTS) == "true":
-        return f"{NULL_STRUCTS} is true: structs whose fields are all newer than the file would be null"
-    return None
 
 
 def _for_spark(location: str, roots: Mapping[str, str]) -> str:

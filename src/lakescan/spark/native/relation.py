@@ -23,8 +23,9 @@ from lakescan.common.metadata_columns import POS, ROW_ID
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.deletes.roaring import words_of
 from lakescan.spark.native.file_facts import INDEX
-from lakescan.spark.native.lower import FIELD_IDS, NULL_STRUCTS, READ_OPTIONS, NativeFiles
+from lakescan.spark.native.lower import READ_OPTIONS, NativeFiles
 from lakescan.spark.optimizer_rules import class_loader
+from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
 from lakescan.storage.faults import shown
 
 if TYPE_CHECKING:

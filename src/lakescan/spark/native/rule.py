@@ -29,8 +29,9 @@ from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import FRAMES, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
-from lakescan.spark.optimizer_rules import RAISED, install_rule
+from lakescan.spark.optimizer_rules import RAISED, has_rule, install_rule
 from lakescan.spark.session import conf, parallelism, session_zone
+from lakescan.spark.session_lane import why_arrow_session
 from lakescan.spark.source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
 
@@ -41,21 +42,22 @@ if TYPE_CHECKING:
     from lakescan.spark.audit import StagedReads
 
 _LOG = logging.getLogger("lakescan")
+_RULE = "lakescan.Lakescan$Rule"
 _MOST_SOURCES = 32
 # Settings with which a relation's partition columns, or files without rows, would count as rows.
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
 
 
-def install(spark: SparkSession) -> bool:
-    """Install the rule in a classic session, unless it is there; return whether it is. Otherwise, reads stay."""
-    try:
-        install_rule(spark, JAVA, "lakescan.Lakescan$Rule", lambda: Replacement(spark))
-    except Exception:  # of Java, py4j, or a vendor's Spark
-        _LOG.debug("reads stay with the data source: the optimizer rule cannot be installed", exc_info=True)
-        return False
+def install(spark: SparkSession) -> None:
+    """Install the rule in a classic session, unless it is there. Raises errors of Java and py4j."""
+    install_rule(spark, JAVA, _RULE, lambda: Replacement(spark))
     with suppress(AttributeError, ImportError):  # errors then have PySpark's class, and the same text
         RAISED.install()
-    return True
+
+
+def is_installed(spark: SparkSession) -> bool:
+    """Whether this process has installed the rule in a classic session."""
+    return has_rule(spark, _RULE)
 
 
 class _Sources:
@@ -83,6 +85,10 @@ class _Sources:
         return source
 
 
+def _interrupted(name: str) -> str:
+    return f"{name}\nthe query was interrupted while lakescan planned a read"
+
+
 class Replacement:
     """Answers the rule: the plan of a read's columns, None to leave the read as it is, or an error as text."""
 
@@ -101,8 +107,10 @@ class Replacement:
         except LakescanError as error:
             return f"{name}\n\n{RAISED.text(error)}\n"
         except KeyboardInterrupt:  # in a notebook: Spark would go on
-            return f"{name}\nthe query was interrupted while lakescan planned a read"
+            return _interrupted(name)
         except Exception as error:  # a Spark that differs from what was tried
+            if "InterruptedException" in str(error):  # py4j interrupts the query's thread in the JVM
+                return _interrupted(name)
             self._warn(f"a read by format({name!r}) stays in the Arrow lane: {type(error).__name__}: {told(error)}")
             return None
 
@@ -174,7 +182,7 @@ def replaced_rows(
     pruning = [_implied(spark, scan, text) for text in conditions]
     if columns != scan.output.names:
         scan = scan.narrowed(columns)
-    if (reason := why_arrow(scan)) is not None:
+    if (reason := why_arrow(scan) or why_arrow_session(spark, scan.options)) is not None:
         refuse_arrow(scan, {reason: 1})
         return None
     scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))

@@ -1,0 +1,112 @@
+"""Several sessions of one Spark: each has its own registrations, settings and replaced reads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+import lakescan.spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.replaced]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    lakescan.save(pa.table({"id": range(10)}), f"{tmp_path}/t", format="delta")
+    return f"{tmp_path}/t"
+
+
+def check_reads(spark: Any, table: str) -> None:
+    """A session reads a table as a frame and as a view of its own, by Spark's own reader."""
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW own USING delta OPTIONS (path '{table}')")
+    for frame in (spark.read.format("delta").load(table), spark.table("own")):
+        some = frame.where("id > 5")
+        assert "FileScan parquet lakescan" in str(some._jdf.queryExecution().toString())
+        assert some.count() == 4
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Run work in a thread of its own, to its end."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not failures, failures
+
+
+def test_a_new_session_has_registrations_of_its_own_and_leaves_the_active_one(spark: Any, table: str) -> None:
+    active = spark.getActiveSession()
+    new = spark.newSession()
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        new.read.format("delta").load(table)
+    for _ in range(2):
+        lakescan.spark.register(new, names=("delta",))
+    assert spark.getActiveSession() is active
+    for each in (new, spark):
+        check_reads(each, table)
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        new.read.format("iceberg").load(table)
+    assert spark.getActiveSession() is active
+
+
+def test_sessions_that_are_made_and_used_in_threads_read_by_themselves(spark: Any, table: str) -> None:
+    made: list[Any] = []
+
+    def make() -> None:
+        made.append(spark.newSession())
+        lakescan.spark.register(made[0])
+        check_reads(made[0], table)
+
+    in_thread(make)
+    check_reads(made[0], table)
+    in_thread(lambda: check_reads(spark, table))
+
+
+def test_a_clone_has_the_sources_and_the_rule_of_its_session(spark: Any, table: str) -> None:
+    from pyspark.sql import SparkSession
+
+    lakescan.spark.register(spark)
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    check_reads(clone, table)
+    lakescan.spark.register(clone)
+    check_reads(clone, table)
+
+
+def test_settings_of_one_session_do_not_reach_another(spark: Any, tmp_path: Path) -> None:
+    """A condition over times prunes by the zone of the session that runs the query."""
+    lakescan.sql(f"CREATE TABLE delta.`{tmp_path}/times` (ts TIMESTAMP) USING delta")
+    table = lakescan.table(tmp_path / "times")
+    for hour in (0, 12):
+        lakescan.sql(f"INSERT INTO delta.`{tmp_path}/times` VALUES (TIMESTAMP'2026-01-01 {hour:02}:00:00Z')")
+    new = spark.newSession()
+    new.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    lakescan.spark.register(new)
+    counts = []
+    for each in (spark, new, spark):
+        frame = each.read.format("delta").load(table.location)
+        counts.append(frame.where("ts >= TIMESTAMP'2026-01-01 10:00:00'").count())
+    assert counts == [1, 1, 1]
+    frames = [each.read.format("delta").load(table.location) for each in (spark, new)]
+    assert [each.where("ts >= TIMESTAMP'2026-01-01 09:00:00'").count() for each in frames] == [1, 2]
+
+
+def test_catalogs_that_come_later_reach_all_sessions_that_have_not_ended(spark: Any, tmp_path: Path) -> None:
+    new = spark.newSession()
+    for each in (spark, new):
+        lakescan.spark.register(each)
+    lakescan.catalog("later", warehouse=str(tmp_path)).create_namespace("n")
+    lakescan.save(pa.table({"id": range(3)}), "later.n.t", format="iceberg")
+    assert [each.read.format("iceberg").load("later.n.t").count() for each in (spark, new)] == [3, 3]
