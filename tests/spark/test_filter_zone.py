@@ -117,3 +117,20 @@ def test_in_process_the_whole_filter_is_in_utc(los_angeles: Any, table: lakescan
     }.items():
         assert table.scan().where(text).to_arrow()["rid"].to_pylist() == kept
         assert lakescan.sql(f"SELECT rid FROM zones.db.t WHERE {text} ORDER BY 1").to_arrow()["rid"].to_pylist() == kept
+
+
+@pytest.mark.parametrize("read", ["native lane", "read", "sql"])
+def test_a_session_without_the_setting_has_the_zone_of_its_jvm(spark: Any, table: lakescan.Table, read: str) -> None:
+    lakescan.spark.register(spark)
+    before, zones = spark.conf.get("spark.sql.session.timeZone"), spark._jvm.java.util.TimeZone
+    own = zones.getDefault()
+    spark.conf.unset("spark.sql.session.timeZone")
+    zones.setDefault(zones.getTimeZone("America/Los_Angeles"))
+    try:
+        for text in ("ts >= '2020-01-01'", "ts = '2019-12-31 18:00:00'", "year(ts) = 2019"):
+            expected = ids(spark.createDataFrame(ROWS).where(text))
+            assert ids(READS[read](spark, table, text)) == expected, text
+            assert ids(lakescan.spark.table(spark, table.location).where(text)) == expected, text
+    finally:
+        zones.setDefault(own)
+        spark.conf.set("spark.sql.session.timeZone", before)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
+_ZONE = "spark.sql.session.timeZone"
 NAMES = ("iceberg", "delta", "lakescan")
 _LOG = logging.getLogger("lakescan")
 _NO_SOURCES: Mapping[str, dict[str, Any]] = {}
@@ -69,7 +70,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     settings: dict[str, Any] = {
         "pushdown": pushdown,
         "parallelism": parallelism(spark),
-        "time_zone": conf(spark, "spark.sql.session.timeZone") or "UTC",
+        "time_zone": zone_name(spark),
         "session": settings_of_session(spark),
     }
     _give_sources(spark, dict.fromkeys(names, settings))
@@ -140,11 +141,22 @@ def _send_catalogs() -> None:
 
 def session_zone(spark: SparkSession) -> tzinfo:
     """Return the session's time zone, in which Spark reads timestamps without one; raises `InvalidOption`."""
-    name = conf(spark, "spark.sql.session.timeZone") or "UTC"
+    name = zone_name(spark)
     try:
         return zone_of_name(name)
     except ValueError:
         raise InvalidOption(f"the session's time zone {name!r} is not known here: use a name such as UTC") from None
+
+
+def zone_name(spark: SparkSession) -> str:
+    """Return the name of the session's time zone: the setting, else the zone of Spark's JVM."""
+    from pyspark.errors import PySparkException
+
+    found = conf(spark, _ZONE)
+    if found is None:  # a default is returned only to those who ask without one
+        with contextlib.suppress(PySparkException):
+            found = spark.conf.get(_ZONE)
+    return found or "UTC"
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -31,7 +31,7 @@ from lakescan.expressions.predicate import (
 )
 from lakescan.expressions.sql_condition import Reference, references, with_columns
 from lakescan.spark.native.conditions import condition
-from lakescan.spark.session import conf, is_connect
+from lakescan.spark.session import conf, is_connect, zone_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -85,7 +85,7 @@ class SparkFilter:
         return implied(
             condition.text,
             self._schema,
-            time_zone="" if known is None else conf(known, "spark.sql.session.timeZone") or "",
+            time_zone="" if known is None else zone_name(known),
             case_sensitive=self._case_sensitive,
             now=None if known is None else condition.now,
             now_is_exact=False,

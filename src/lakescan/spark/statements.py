@@ -36,7 +36,7 @@ from lakescan.spark.names import current_namespace, has_catalog, is_of_session, 
 from lakescan.spark.own_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
 from lakescan.spark.own_text import FRAME_LENGTH, in_own_text
 from lakescan.spark.refused import catalog_in, check_frames, refuse
-from lakescan.spark.session import conf, register, session_zone
+from lakescan.spark.session import conf, register, session_zone, zone_name
 from lakescan.spark.source_tables import source_table
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
@@ -237,7 +237,7 @@ def without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[s
 
 def session_settings(spark: SparkSession) -> Settings:
     """What the meaning of a statement depends on in a session."""
-    name = conf(spark, "spark.sql.session.timeZone") or "UTC"
+    name = zone_name(spark)
     return Settings(
         session_zone(spark),
         name,

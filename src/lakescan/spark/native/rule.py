@@ -30,7 +30,7 @@ from lakescan.spark.frames import FRAMES, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
 from lakescan.spark.optimizer_rules import RAISED, has_rule, install_rule
-from lakescan.spark.session import conf, parallelism, session_zone
+from lakescan.spark.session import conf, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import why_arrow_session
 from lakescan.spark.source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
@@ -204,7 +204,7 @@ def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Predicate:
     found = implied(
         condition[1:],
         schema,
-        time_zone=conf(spark, "spark.sql.session.timeZone") or "",
+        time_zone=zone_name(spark),
         case_sensitive=True,
         ansi=condition[0] == "1",
     ).predicate
