@@ -63,9 +63,11 @@ def one_state(spark: SparkSession, path: str) -> None:
 
 def listing(spark: SparkSession, path: str) -> None:
     """The driver looks up files, without a job: the setting for this is there when Spark is asked for its files."""
-    lakescan.save(pa.table({"n": range(3)}), path, format="delta")
-    name, found = "spark.sql.sources.parallelPartitionDiscovery.threshold", []
-    before, analyze = spark.conf.get(name), spark.client._analyze
+    for n in range(3):
+        lakescan.save(pa.table({"n": [n]}), path, format="delta", mode="append")
+    name, found, analyze = "spark.sql.sources.parallelPartitionDiscovery.threshold", [], spark.client._analyze
+    before = spark.conf.get(name)
+    spark.conf.set(name, 2)
 
     def watched(method: str, **arguments: object) -> object:
         if method == "input_files":
@@ -76,7 +78,8 @@ def listing(spark: SparkSession, path: str) -> None:
     assert lakescan.table(path).scan().to_spark(spark).count() == 3
     spark.client._analyze = analyze
     assert found == ["4096"], found
-    assert spark.conf.get(name) == before
+    assert spark.conf.get(name) == "2"
+    spark.conf.set(name, before)
 
 
 def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:

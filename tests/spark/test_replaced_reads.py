@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from samples.iceberg_table import write_table
 
 import lakescan
 import lakescan.spark
@@ -544,6 +545,39 @@ def test_a_read_that_the_option_native_refuses_fails_with_the_reason(spark: Any,
     assert read.select("id").collect() == []
     with pytest.raises(Exception, match=r"(?s)lakescan.errors.UnsupportedFeature: .*column 'u' is of type uuid"):
         read.collect()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_arrow_lane_reads_the_files_and_columns_that_a_query_needs(spark: Any, tmp_path: Path, way: str) -> None:
+    catalog = lakescan.catalog("arrowreads", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", "id BIGINT, u UUID", format="iceberg")
+    for first in (0, 10):
+        ids = range(first, first + 10)
+        table.append(pa.table({"id": ids, "u": pa.array([n.to_bytes(16) for n in ids], pa.binary(16))}))
+    lakescan.spark.register(spark)
+    frame = read_by(spark, way, "iceberg", "arrowreads.n.t")
+    assert "BatchScan" in plan_of(frame)
+    point = frame.where("id = 12")
+    assert "BatchScan" not in plan_of(point)
+    assert [row["u"] for row in point.collect()] == [f"{'0' * 8}-0000-0000-0000-{12:012x}"]
+    assert (frame.count(), frame.where("id > 5").count(), frame.limit(3).count()) == (20, 14, 3)
+    assert is_replaced(frame.select("id"))
+
+
+def test_rows_are_counted_in_both_lanes(spark: Any, tmp_path: Path) -> None:
+    """A query that needs no column counts the rows of files that only the Arrow lane reads, too."""
+    from tests.support import manifests
+
+    schema = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
+    lakescan.spark.register(spark)
+    for hidden in (["0"], ["0", "1"]):
+        folder = tmp_path / "".join(hidden)
+        location = write_table(folder, fields, [pa.table([range(n)], schema=schema) for n in (3, 4)])
+        manifests.rename_data_files(folder, {f"{each}.parquet": f"_{each}.parquet" for each in hidden})
+        for frame in (spark.read.format("iceberg").load(location), lakescan.spark.read(spark, location)):
+            assert (frame.count(), len(frame.select().collect()), frame.where("n >= 2").count()) == (7, 7, 3)
 
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])

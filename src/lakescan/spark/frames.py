@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
 from lakescan.expressions.predicate import has_sql
@@ -24,7 +25,7 @@ from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import NativeFiles, native_frame
 from lakescan.spark.native.relation import java_class
 from lakescan.spark.planned_groups import read_planned
-from lakescan.spark.session import is_connect, parallelism, register, session_zone
+from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
 from lakescan.spark.source import depends_on_zone
 from lakescan.spark.sql_conditions import SparkFilter
@@ -41,13 +42,9 @@ if TYPE_CHECKING:
 def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The rows of a scan as a data frame.
 
-    In a classic session, the frame is a read that Spark's optimizer replaces in each query, so that later filters prune
-    files (`native/rule.py`). A scan that such a read cannot express is planned now, by Spark's workers or the scan's
-    executor, if the native lane may read it. Others become a read that a single worker plans when Spark plans the
-    query. They are planned now nevertheless if the planning mode, the scan's executor, secrets, or the size of the
-    metadata require it, or if the server is no Apache Spark, which may read another state in each query of a frame.
-    Spark evaluates SQL conditions of the filter on the frame. Raises `UnsupportedFeature` for lane=native if the native
-    lane cannot read every file.
+    The frame is a read that is replaced in each query, so that later filters prune files: by Spark's optimizer in a
+    classic session (`native/rule.py`), and by a hook of the client on Connect (`connect/hook.py`). For a scan that such
+    a read cannot express, see `planned_now`. Spark evaluates SQL conditions of the filter on the frame.
     """
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -55,8 +52,22 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
         return spark_filter.filtered(frame_of(spark, spark_filter.rows))
     scan.check_for_workers()
     use_this_python(spark)
-    if _is_planned_by_spark(spark, scan):
-        return _read_of(spark, scan)
+    read = _replaced_on_connect(spark, scan) if is_connect(spark) else _replaced_on_classic(spark, scan)
+    return planned_now(spark, scan) if read is None else read
+
+
+def planned_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+    """The rows of a scan without SQL conditions as a frame that later filters do not narrow.
+
+    A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Others become a
+    read that a single worker plans when Spark plans the query. They are planned now nevertheless if the planning mode,
+    the scan's executor, secrets, or the size of the metadata require it, or if the server is no Apache Spark, which may
+    read another state in each query of a frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot
+    read every file.
+    """
+    scan = replace(scan, zone=session_zone(spark))
+    scan.check_for_workers()
+    use_this_python(spark)
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         refuse_arrow(scan, {reason: 1})
@@ -115,6 +126,13 @@ def frame_of_plan(
     return frame if plan.limit is None else frame.limit(plan.limit)
 
 
+def cheapest_column(scan: ScanSpec) -> str:
+    """Return the column that costs least to read, for a query that needs none: Arrow has no rows without columns."""
+    fields = scan.output.fields
+    plain = (each for each in fields if each.type in (t.BOOLEAN, *t.INTEGRAL, t.DATE, *t.FLOATING))
+    return next(plain, fields[0]).name
+
+
 def explained(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
     if (spark := SparkSession.getActiveSession()) is not None:
@@ -126,7 +144,7 @@ def explained(scan: ScanSpec) -> str:
     plan = scan.plan()
     if spark is not None and (reason := why_arrow_session(spark, scan.options)) is not None:
         return f"{plan_as_text(plan)}\n  on Spark: {len(plan.table):,} files in the Arrow lane: {reason}"
-    looks_up = spark is None or not _is_planned_by_spark(spark, scan)
+    looks_up = spark is None or is_connect(spark) or not _is_planned_by_spark(scan)
     lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
@@ -139,22 +157,34 @@ def refuse_arrow(scan: ScanSpec, reasons: dict[str, int]) -> None:
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
 
 
-def _is_planned_by_spark(spark: SparkSession, scan: ScanSpec) -> bool:
-    """Whether Spark's optimizer replaces the read of a scan, which has to fit options.
+def _replaced_on_classic(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+    """The read of a scan that the optimizer's rule replaces; None where that is not possible."""
+    if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
+        return None
+    register(spark, names=("lakescan",))
+    return _read_of(spark, scan) if replaces_reads(spark) else None
+
+
+def _replaced_on_connect(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+    """The read of a scan that the client's hook replaces; None where that is not possible."""
+    from lakescan.spark.connect import hook
+
+    if scan.lane != "auto" or _is_planned_here(scan) or why_arrow_session(spark, scan.options) is not None:
+        return None
+    if "lakescan" not in formats_of(spark):
+        register(spark, names=("lakescan",))
+    return hook.read_of(spark, scan)
+
+
+def _is_planned_by_spark(scan: ScanSpec) -> bool:
+    """Whether the optimizer's rule may replace the read of a scan, which has to fit options.
 
     The options name no time zone: one that the filter depends on is the session's now.
     """
-    if is_connect(spark) or scan.lane != "auto" or scan.max_rows is not None or _is_planned_here(scan):
-        return False
-    if depends_on_zone(scan):
+    if scan.lane != "auto" or scan.max_rows is not None or _is_planned_here(scan) or depends_on_zone(scan):
         return False
     # Blocks of files in HDFS have hosts, which only the look-up of paths finds.
-    if split_location(scan.table.location)[0] == "hdfs" or why_arrow(scan) is not None:
-        return False
-    if why_arrow_session(spark, scan.options) is not None:
-        return False
-    register(spark, names=("lakescan",))
-    return replaces_reads(spark)
+    return split_location(scan.table.location)[0] != "hdfs" and why_arrow(scan) is None
 
 
 def _is_planned_here(scan: ScanSpec) -> bool:

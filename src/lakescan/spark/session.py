@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
-_ZONE = "spark.sql.session.timeZone"
 NAMES = ("iceberg", "delta", "lakescan")
+LISTED_HERE, _TASKS = (f"spark.sql.sources.parallelPartitionDiscovery.{each}" for each in ("threshold", "parallelism"))
+_ZONE = "spark.sql.session.timeZone"
+_OF_PARALLELISM = (
+    *("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism", "spark.master"),
+    *("spark.executor.instances", "spark.executor.cores", "spark.sql.shuffle.partitions"),
+)
+# The settings on which planning a scan depends: Connect asks its server for each, so a query asks for all at once.
+OF_PLANNING = (_ZONE, *_OF_PARALLELISM, "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing")
+_KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("lakescan_known_settings")
 _LOG = logging.getLogger("lakescan")
 _NO_SOURCES: Mapping[str, dict[str, Any]] = {}
 _SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
@@ -79,6 +88,11 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     bound_writes(spark)
     session = ref(spark)
     replace_reads(spark, lambda: _NO_SOURCES if (found := session()) is None else _SOURCES.get(found, _NO_SOURCES))
+
+
+def formats_of(spark: SparkSession) -> Mapping[str, Mapping[str, Any]]:
+    """The formats that are registered with a session, each with the settings of its data source."""
+    return _SOURCES.get(spark, _NO_SOURCES)
 
 
 def _give_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
@@ -182,11 +196,24 @@ def conf(spark: SparkSession, name: str) -> str | None:
     """The value of a session setting; None if it is unset or the platform hides it."""
     from pyspark.errors import PySparkException
 
+    known = _KNOWN.get({})
+    if name in known:
+        return known[name]
     try:
         value: Any = spark.conf.get(name, None)
     except PySparkException:
         return None
     return None if value is None else str(value)
+
+
+@contextlib.contextmanager
+def known_settings(settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Context manager: `conf` returns these settings of the session without asking its server again."""
+    token = _KNOWN.set(settings)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
 
 
 def confs(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
@@ -210,10 +237,12 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
     """Set a session setting; return whether it has the value now, as some platforms do not allow changes."""
     from pyspark.errors import PySparkException
 
-    if conf(spark, name) != value:
-        with contextlib.suppress(PySparkException):
-            spark.conf.set(name, value)
-    return conf(spark, name) == value
+    if conf(spark, name) == value:
+        return True
+    with contextlib.suppress(PySparkException), known_settings({}):
+        spark.conf.set(name, value)
+        return conf(spark, name) == value
+    return False
 
 
 @contextlib.contextmanager
@@ -226,6 +255,9 @@ def listing_here(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
     """
     settings = _listing(spark, paths)
     before = {name: conf(spark, name) for name in settings}
+    if _looks_up_here(paths, before):
+        yield
+        return
     changed = [name for name, value in settings.items() if try_set(spark, name, str(value))]
     try:
         yield
@@ -237,13 +269,19 @@ def listing_here(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
+def _looks_up_here(paths: Sequence[str], settings: Mapping[str, str | None]) -> bool:
+    """Whether the driver looks up these paths with the settings of the session as they are."""
+    value = settings.get(LISTED_HERE)
+    is_few = value is not None and value.isdecimal() and len(paths) <= int(value)
+    return is_few and all(split_location(path)[0] in ("file", "hdfs") for path in paths)
+
+
 def _listing(spark: SparkSession, paths: Sequence[str]) -> Mapping[str, int]:
     """The settings of a session by which it looks up these paths."""
-    threshold, tasks = (f"spark.sql.sources.parallelPartitionDiscovery.{each}" for each in ("threshold", "parallelism"))
     if any(split_location(path)[0] not in ("file", "hdfs") for path in paths):
-        return {threshold: _MOST_IN_TURN, tasks: parallelism(spark)}
+        return {LISTED_HERE: _MOST_IN_TURN, _TASKS: parallelism(spark)}
     is_for_job = len(paths) > _MOST_LISTED and not all(path.startswith("file:") for path in paths)
-    return {} if is_for_job else {threshold: max(_MOST_LISTED, len(paths))}
+    return {} if is_for_job else {LISTED_HERE: max(_MOST_LISTED, len(paths))}
 
 
 def hadoop_settings(spark: SparkSession) -> Mapping[str, str]:

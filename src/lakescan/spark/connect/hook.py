@@ -16,7 +16,7 @@ import json
 import logging
 import re
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,7 +48,8 @@ from lakescan.options.declaration import Group
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads, is_audited
 from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, all_relations, narrowed, relations_of
-from lakescan.spark.frames import frame_of
+from lakescan.spark.frames import cheapest_column, planned_now
+from lakescan.spark.session import LISTED_HERE, OF_PLANNING, known_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
@@ -57,7 +58,7 @@ from lakescan.storage.faults import shown, told
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _LOG = logging.getLogger("lakescan")
 _ZONE, _ANSI, _CASE = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive"
@@ -71,6 +72,7 @@ _SYNTAX = (
 _TIMESTAMPS = "spark.sql.timestampType"
 _FUNCTION = re.compile(r"\bfunction\s+(?:if\s+not\s+exists\s+)?(?:[\w`]+\.)*`?(\w+)", re.IGNORECASE)
 _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
+_MOST_OWN = 64
 _MOST_KEPT = 16  # relations that were made, for actions that need the same of a read
 _PLANS = ("schema", "explain", "tree_string", "is_local", "is_streaming", "input_files", "semantic_hash")
 _CACHED = ("persist", "unpersist", "get_storage_level")
@@ -88,7 +90,7 @@ def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str,
     """
     client = getattr(spark, "client", None)
     hooks = getattr(client, "_session_hooks", None)
-    names = ("_analyze", "get_configs")
+    names = ("_analyze", "get_configs", "get_config_with_defaults")
     if client is None or not isinstance(hooks, list) or not all(hasattr(client, name) for name in names):
         raise AttributeError("the client of the session has no _session_hooks, _analyze or get_configs")
     if not hasattr(type(spark), "Hook") or not hasattr(getattr(spark.range(0), "_plan", None), "plan"):
@@ -101,6 +103,14 @@ def is_installed(spark: SparkSession) -> bool:
     """Whether the replacement is installed for a session."""
     hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or []
     return any(isinstance(each, ReadReplacement) and each.session_id == spark.session_id for each in hooks)
+
+
+def read_of(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+    """The rows of a scan as a read that is replaced when a query is sent; None where that is not possible."""
+    hooks = getattr(spark.client, "_session_hooks", ())
+    own = (each for each in hooks if isinstance(each, ReadReplacement) and each.session_id == spark.session_id)
+    hook = next(own, None)
+    return None if hook is None else hook.read_of(scan)
 
 
 @dataclass
@@ -121,6 +131,7 @@ class _Session:
     ansi: bool
     case_sensitive: bool
     reads_as_default: bool
+    known: Mapping[str, str | None]  # of planning
 
 
 class ReadReplacement:
@@ -131,6 +142,7 @@ class ReadReplacement:
         self.replaced = 0  # how many reads
         self._spark, self._sources = ref(spark), sources
         self._pins: dict[bytes, _Pin] = {}
+        self._own_reads: deque[bytes] = deque()  # of frames that lakescan made, the oldest first
         self._lock = threading.Lock()
         self._cached: dict[int, Any] = {}  # relations that were persisted, as they were sent, by id
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
@@ -207,10 +219,11 @@ class ReadReplacement:
         """Replace the reads in a plan."""
         _unpack(plan)
         roots = relations_of(plan)
-        is_view = plan.command.WhichOneof("command_type") == "create_dataframe_view"
+        command = plan.command.WhichOneof("command_type")
+        is_view = command == "create_dataframe_view"
         if self._has_views and not is_view:
             self._let_find_by_id()
-        self._replace(roots, lasts=is_view)
+        self._replace(roots, lasts=is_view or command == "write_stream_operation_start")
         self._has_views |= is_view
 
     def _persisted(self, method: str, relation: Any) -> Any:
@@ -259,17 +272,19 @@ class ReadReplacement:
         return relation.common.HasField("plan_id") and relation.common.plan_id in self._cached
 
     def _settings(self) -> _Session:
-        names = (_ZONE, _ANSI, _CASE, _TIMESTAMPS, *_SYNTAX)
+        names, client = (_ZONE, _ANSI, _CASE, _TIMESTAMPS, *_SYNTAX, LISTED_HERE), self._session.client
         try:
-            values = dict(zip(names, self._session.client.get_configs(*names), strict=True))
+            values = dict(zip(names, client.get_configs(*names), strict=True))
+            known = client.get_config_with_defaults(*((name, None) for name in OF_PLANNING))
         except PySparkException:  # of a platform that hides them
-            return _Session("", ansi=False, case_sensitive=False, reads_as_default=False)
+            return _Session("", ansi=False, case_sensitive=False, reads_as_default=False, known={})
         is_default = not any((values[each] or "").lower() == "true" for each in _SYNTAX)
         return _Session(
             values[_ZONE] or "",
             (values[_ANSI] or "").lower() == "true",
             (values[_CASE] or "").lower() == "true",
             is_default and (values[_TIMESTAMPS] or "").upper() in ("", "TIMESTAMP_LTZ"),
+            {**dict(zip(OF_PLANNING, known, strict=True)), _ZONE: values[_ZONE], LISTED_HERE: values[LISTED_HERE]},
         )
 
     def _let_find_by_id(self) -> None:
@@ -311,20 +326,38 @@ class ReadReplacement:
         try:
             source = source_class(read.format, **settings, catalogs=given())({**options, "path": paths[0]})
             scan, metadata_table = source.target()
-            if metadata_table is not None or _is_for_source(scan):
-                return None
-            if split_location(scan.table.location)[0] == "file" and not self._is_local:
+            if metadata_table is not None or is_audited(scan):  # its tasks compare the session's settings
                 return None
             scan = as_session_reads(scan, settings["session"])
             scan.snapshot  # noqa: B018  resolved once, and cached in the scan
             found = _with_schema(scan, read.schema)
-            is_padded = found is not None and any(each.width for each in t.walk(found.output.fields))
-            if found is None or is_padded or found.lane == "arrow":
+            if found is None or found.lane == "arrow" or not self._is_replaced(found):
                 return None
             return None if why_arrow_session(self._session, found.options) is not None else found
         except Exception as error:  # the server may reach what this process does not, or raises the same
             _LOG.debug("the data source reads %s, which cannot be opened here: %s", shown(paths[0]), told(error))
             return None
+
+    def read_of(self, scan: ScanSpec) -> DataFrame | None:
+        """A read that stands for a scan, pinned to the snapshot that the scan resolves to now; see `read_of`."""
+        if self._is_busy or "lakescan" not in self._sources() or not self._is_replaced(scan):
+            return None
+        reader = self._session.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options())
+        frame: DataFrame = reader.load()
+        relation = frame._plan.plan(self._session.client)
+        key = relation.SerializeToString(deterministic=True)
+        with self._lock:
+            self._pins[key] = _Pin(is_known=True, scan=scan, columns=_columns(scan))
+            self._own_reads.append(key)
+            if len(self._own_reads) > _MOST_OWN:  # opened again by its options, which name the snapshot
+                self._pins.pop(self._own_reads.popleft(), None)
+        return frame
+
+    def _is_replaced(self, scan: ScanSpec) -> bool:
+        """Whether a scan is read by what takes the place of its read; else by the data source, or by an own frame."""
+        if _is_for_source(scan) or any(each.width for each in t.walk(scan.output.fields)):
+            return False
+        return split_location(scan.table.location)[0] != "file" or self._is_local
 
     @property
     def _is_local(self) -> bool:
@@ -347,7 +380,8 @@ class ReadReplacement:
         if kept is not None:
             self._let_find_by_id()
             return kept
-        frame = _with_comments(frame_of(self._session, scan), scan)
+        with known_settings(session.known):
+            frame = _with_comments(planned_now(self._session, scan), scan)
         relation = type(read.relation)()
         relation.CopyFrom(frame._plan.plan(self._session.client))
         relation.common.plan_id = read.relation.common.plan_id  # columns of the frame refer to it
@@ -430,19 +464,12 @@ def _narrowed_scan(scan: ScanSpec, read: Narrowed, session: _Session) -> ScanSpe
         return scan
     result = replace(scan, pruning=_pruning(scan, read, session))
     if read.columns is not None:
-        names = [each for each in scan.output.names if each in read.columns] or [_least(scan)]
+        names = [each for each in scan.output.names if each in read.columns] or [cheapest_column(scan)]
         if names != scan.output.names:
             result = result.narrowed(names)
     if read.limit is not None and not read.conditions:
         result = result.limit(read.limit)
     return result
-
-
-def _least(scan: ScanSpec) -> str:
-    """The column that costs least to read, for a query that needs none."""
-    fields = scan.output.fields
-    plain = (each for each in fields if each.type in (t.BOOLEAN, *t.INTEGRAL, t.DATE, *t.FLOATING))
-    return next(plain, fields[0]).name
 
 
 def _pruning(scan: ScanSpec, read: Narrowed, session: _Session) -> Predicate:

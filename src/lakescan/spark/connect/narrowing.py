@@ -35,7 +35,10 @@ from lakescan.spark.connect.expressions import (
 
 _LOG = logging.getLogger("lakescan")
 # The commands of which the relations are read at once, as they are now. Others keep them, or send them elsewhere.
-_COMMANDS = ("write_operation", "write_operation_v2", "create_dataframe_view", "checkpoint_command")
+_COMMANDS = (
+    *("write_operation", "write_operation_v2", "create_dataframe_view", "checkpoint_command"),
+    "write_stream_operation_start",
+)
 _MOST_RELATIONS = 2_000  # of a plan: larger ones are not looked into
 # By the type of a join: the sides whose rows a condition above it may test before, and those that its own may.
 _SIDES = {

@@ -24,9 +24,9 @@ from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import binds
 from lakescan.expressions.implied import implied
-from lakescan.expressions.predicate import Predicate, conjunction, conjuncts, has_sql
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, has_sql
 from lakescan.spark.audit import settings_of_session
-from lakescan.spark.frames import FRAMES, frame_of_plan, refuse_arrow
+from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
 from lakescan.spark.optimizer_rules import RAISED, has_rule, install_rule
@@ -169,6 +169,7 @@ def replaced_rows(
 ) -> Any:
     """The plan of the columns of a scan, over the files that may match the conditions; None to leave the read.
 
+    Where Spark's reader can read none of the files, the Arrow lane reads them, if these are fewer columns or files.
     `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
     """
     zone = session_zone(spark)
@@ -180,21 +181,26 @@ def replaced_rows(
         staged.check(settings_of_session(spark))
     scan = replace(scan, zone=zone)
     pruning = [_implied(spark, scan, text) for text in conditions]
-    if columns != scan.output.names:
-        scan = scan.narrowed(columns)
+    is_narrowed = columns != scan.output.names
+    if is_narrowed:
+        scan = scan.narrowed(columns or [cheapest_column(scan)])
     if (reason := why_arrow(scan) or why_arrow_session(spark, scan.options)) is not None:
         refuse_arrow(scan, {reason: 1})
-        return None
+        if not (is_narrowed or limit >= 0 or conjunction(pruning) != TRUE):
+            return None
+        scan = scan.in_few_groups()
     scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))
     planned = scan if limit < 0 else scan.limit(limit)
     plan = planned.for_reading().plan(scan.options.parallelism or parallelism(spark))
-    if len(plan.table) and scan.options.lane != "native":
+    metrics = plan.report.metrics
+    is_narrowed |= bool(metrics.skipped_data_files or metrics.skipped_data_manifests)
+    if len(plan.table) and scan.options.lane != "native" and not is_narrowed:
         lanes = choose_lanes(scan, plan, spark, looks_up=False)
         if not lanes.native.any():
             return None
     reader = partial(RelationFiles, title=title_of(scan, plan))
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader)
-    return frame._jdf.queryExecution().analyzed()
+    return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
 
 
 def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Predicate:
