@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
+from tests.spark.test_connect import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
@@ -110,3 +113,11 @@ def test_catalogs_that_come_later_reach_all_sessions_that_have_not_ended(spark: 
     lakescan.catalog("later", warehouse=str(tmp_path)).create_namespace("n")
     lakescan.save(pa.table({"id": range(3)}), "later.n.t", format="iceberg")
     assert [each.read.format("iceberg").load("later.n.t").count() for each in (spark, new)] == [3, 3]
+
+
+def test_interrupts_forks_lost_callbacks_and_restarts_leave_reads_right(tmp_path: Path) -> None:
+    """No query hangs, and each has its rows; in a process of its own."""
+    script = Path(__file__).parent / "classic_process.py"
+    path = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
+    found = run([str(script), str(tmp_path)], PYSPARK_PYTHON=sys.executable, PYTHONPATH=path)
+    assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PROCESS = uuid4().hex
+INTERRUPTED = "the query was interrupted while lakescan planned a read"
 _MOST_RAISED = 64
 _LOADERS: WeakKeyDictionary[Any, dict[Path, Any]] = WeakKeyDictionary()  # by gateway, which is one JVM
 
@@ -120,10 +121,12 @@ class RaisedErrors:
         captured.convert_exception = convert_exception
 
     def _own(self, converted: Any) -> Any:
-        """The error of lakescan whose text an error of PySpark carries; other errors as they are."""
+        """The error of lakescan, or the interrupt, whose text an error of PySpark carries; other errors as they are."""
         text = getattr(converted, "_desc", None)
         if not isinstance(text, str) or "PYTHON_DATA_SOURCE_ERROR" not in text:
             return converted
+        if INTERRUPTED in text:  # py4j may run the rule's question in the thread that waits for the query
+            return KeyboardInterrupt()
         with self._lock:
             found = next((each for name, each in reversed(self._known.items()) if name in text), None)
         if found is None:

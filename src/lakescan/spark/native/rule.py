@@ -29,7 +29,7 @@ from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
-from lakescan.spark.optimizer_rules import RAISED, has_rule, install_rule
+from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.session import conf, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import why_arrow_session
 from lakescan.spark.source import TableSource, depends_on_zone
@@ -86,7 +86,7 @@ class _Sources:
 
 
 def _interrupted(name: str) -> str:
-    return f"{name}\nthe query was interrupted while lakescan planned a read"
+    return f"{name}\n{INTERRUPTED}"
 
 
 class Replacement:
