@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
 import lakescan
 import lakescan.spark
+from lakescan.common.cache import set_cache_limit
 from lakescan.spark.native import lanes
 from tests.support.rows import differences
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
@@ -94,10 +96,34 @@ def other_settings(spark: Any, endpoint: str) -> None:
     assert "vended" not in frame._jdf.queryExecution().toString()
 
 
+def counted(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
+    """A point query that hits one of 300 files has at most 20 requests, metadata included; no folder is listed."""
+    lakescan.spark.register(spark)
+    for format in ("iceberg", "delta"):
+        table = catalog.create_table(f"n.many_{format}", "n BIGINT, s STRING", format=format, partition_by="n")
+        table.append(pa.table({"n": range(300), "s": [f"s{n}" for n in range(300)]}))
+        set_cache_limit(0)  # nothing is known of the table
+        set_cache_limit(2**28)
+        requests.clear()
+        frame = spark.read.format(format).load(f"store.n.many_{format}")
+        assert [tuple(row) for row in frame.where("n = 123").collect()] == [(123, "s123")]
+        found = list(requests)
+        assert "FileScan parquet lakescan" in str(frame._jdf.queryExecution().toString())
+        assert len(found) <= 20, "\n".join(found)
+        print(format, "one of 300 files:", len(found), *found, sep="\n")
+        requests.clear()
+        assert frame.where("s is not null").count() == 300
+        kinds = Counter(("LIST" if "list-type" in each else each.split()[0]) for each in requests)
+        print(format, "300 files:", kinds)
+        assert kinds["LIST"] == 0
+        assert kinds["HEAD"] <= 2 * 300 + 32  # for its size, by Spark's reader when it opens it, footers of a sample
+
+
 def main() -> None:
+    requests: list[str] = []
     lanes.LEAST_IN_STORES = 0  # statements read small tables in the native lane, too
     with (
-        s3_server(BUCKET) as endpoint,
+        s3_server(BUCKET, requests) as endpoint,
         tempfile.TemporaryDirectory() as folder,
         s3a_session(endpoint, KEY, SECRET) as spark,
     ):
@@ -113,6 +139,7 @@ def main() -> None:
             changed(spark, catalog, format)
         upserted(spark, catalog)
         other_settings(spark, endpoint)
+        counted(spark, catalog, requests)
     print("fine")
 
 

@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from samples.iceberg_table import write_table
 
 import lakescan
 import lakescan.spark
+from tests.support.manifests import rename_data_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
@@ -595,6 +598,75 @@ def test_columns_and_members_are_found_by_field_id(spark: Any, tmp_path: Path, s
     frame = spark.read.format("iceberg").load(name)
     assert is_replaced(frame)
     assert sorted(map(tuple, frame.where("t > ''").select("id", "t", "m.a").collect())) == [(1, "a", 1), (2, "b", None)]
+
+
+def test_names_of_files_are_literal(spark: Any, tmp_path: Path) -> None:
+    """Spark would skip hidden files, and take others for patterns, if it looked paths up."""
+    ids = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
+    names = ["_0", ".1", "[2]", "f{3,4}", "f*4", "f?5", "f 6", "f%207", "f+8", "f#9", "é"]
+    location = write_table(tmp_path / "t", fields, [pa.table([[n]], schema=ids) for n in range(len(names))])
+    rename_data_files(tmp_path / "t", {f"{n}.parquet": f"{name}.parquet" for n, name in enumerate(names)})
+    lakescan.spark.register(spark)
+    frame = spark.read.format("iceberg").load(location)
+    assert is_replaced(frame)
+    assert sorted(row[0] for row in frame.collect()) == list(range(len(names)))
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+@pytest.mark.parametrize("recorded", ["too small", "too large"])
+def test_all_rows_are_read_whatever_size_the_metadata_records(
+    spark: Any, tmp_path: Path, settings: Any, recorded: str, vectorized: str
+) -> None:
+    """Spark splits files by their recorded sizes, and chooses row groups by the places of their middles."""
+    settings("spark.sql.parquet.enableVectorizedReader", vectorized)
+    settings("spark.sql.files.maxPartitionBytes", "1k")
+    catalog = lakescan.catalog("sizes", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    for kind, (property, value) in {
+        "iceberg": ("write.delete.mode", "merge-on-read"),
+        "delta": ("delta.enableDeletionVectors", "true"),
+    }.items():
+        properties = {property: value, **({"format-version": "2"} if kind == "iceberg" else {})}
+        table = catalog.create_table(f"n.{kind}", "id BIGINT, s STRING", format=kind, properties=properties)
+        table.append(pa.table({"id": range(5000), "s": ["same"] * 5000}))
+        table.delete("id % 100 = 7")
+        (path,) = lakescan.table(f"sizes.n.{kind}").scan().plan().files["path"].to_pylist()
+        path = unquote(path.removeprefix("file://"))
+        rows, before = pq.read_table(path), Path(path).stat().st_size
+        if recorded == "too small":
+            pq.write_table(rows, path, compression="none", use_dictionary=False, row_group_size=500)
+            assert Path(path).stat().st_size > 4 * before
+        else:
+            smaller = {"column_encoding": {"id": "DELTA_BINARY_PACKED"}, "use_dictionary": ["s"]}
+            pq.write_table(rows, path, compression="zstd", **smaller)
+            assert Path(path).stat().st_size < before
+        lakescan.spark.register(spark)
+        frame = spark.read.format(kind).load(f"sizes.n.{kind}")
+        assert is_replaced(frame)
+        assert frame.where("id >= 0").count() == 4950
+        assert frame.where("id BETWEEN 4990 AND 4999 AND s = 'same'").count() == 10
+        assert sorted(row[0] for row in frame.select("id").collect()) == [n for n in range(5000) if n % 100 != 7]
+
+
+def test_python_and_the_jvm_exchange_few_messages_for_a_plan(
+    spark: Any, numbers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from py4j.clientserver import ClientServerConnection
+
+    kind, name = numbers
+    queries = [spark.read.format(kind).load(name).where(f"id > {n}")._jdf.queryExecution() for n in (250, 251)]
+    queries[0].executedPlan()
+    sent: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def counted(self: Any, command: str) -> Any:
+        sent.append(command)
+        return send(self, command)
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", counted)
+    queries[1].executedPlan()
+    assert len(sent) < 20
 
 
 if __name__ == "__main__":

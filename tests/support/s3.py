@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 KEY, SECRET, REGION = "some-access-key", "some-secret-key", "us-east-1"
 
 
 @contextmanager
-def s3_server(bucket: str) -> Iterator[str]:
-    """A server with a bucket; its endpoint."""
+def s3_server(bucket: str, requests: list[str] | None = None) -> Iterator[str]:
+    """A server with a bucket; its endpoint. Adds each request to `requests`: its method, path and query."""
     import boto3
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    if requests is not None:
+        running: Any = server
+        answer = running._server.app
+
+        def noted(environ: dict[str, Any], start: Any) -> Any:
+            requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}")
+            return answer(environ, start)
+
+        running._server.app = noted
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
     client = boto3.client(

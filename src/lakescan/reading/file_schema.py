@@ -57,6 +57,12 @@ def has_ids(schema: pa.Schema) -> bool:
     return any(f.id is not None for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
 
 
+def ids_of_columns(schema: pa.Schema) -> list[tuple[str, int | None]]:
+    """The names of a file's columns with their ids."""
+    fields = (_read(schema.field(i), i) for i in range(len(schema)))
+    return [(f.name, f.id) for f in fields]
+
+
 def names_without_ids(schema: pa.Schema) -> set[str]:
     """The names of a file's fields, at any depth, if none of them has an id; else nothing."""
     fields = [*_walk(tuple(_read(schema.field(i), i) for i in range(len(schema))))]

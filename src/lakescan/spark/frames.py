@@ -21,7 +21,7 @@ from lakescan.session_reads import as_session_reads
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
-from lakescan.spark.native.lanes import choose_lanes, why_arrow
+from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
 from lakescan.spark.native.lower import NativeFiles, native_frame
 from lakescan.spark.native.relation import java_class
 from lakescan.spark.planned_groups import read_planned
@@ -102,8 +102,9 @@ def frame_of_plan(
     *,
     numbers_files: bool = False,
     reader: Callable[..., NativeFiles] | None = None,
+    lanes: Lanes | None = None,
 ) -> DataFrame:
-    """The rows of a plan of a scan without SQL conditions; `reader` as in `native_frame`.
+    """The rows of a plan of a scan without SQL conditions; `reader` as in `native_frame`, `lanes` if they are chosen.
 
     With `numbers_files`, the column `_file` is the number of the file in the plan, which is smaller than its path.
     """
@@ -112,7 +113,7 @@ def frame_of_plan(
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         return read_planned(spark, scan, plan, paths)
-    lanes = choose_lanes(scan, plan, spark, looks_up=reader is None)
+    lanes = lanes or choose_lanes(scan, plan, spark, looks_up=reader is None)
     refuse_arrow(scan, lanes.reasons)
     native = pa.array(lanes.native)
     frames = []

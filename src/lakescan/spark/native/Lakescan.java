@@ -21,11 +21,20 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NaNvl;
+import org.apache.spark.sql.catalyst.expressions.OctetLength;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.expressions.ShiftLeft;
+import org.apache.spark.sql.catalyst.expressions.ShiftRight;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -44,6 +53,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -221,6 +231,60 @@ public class Lakescan {
     }
   }
 
+  /** What Python is asked: most of it in one text, since each call between Python and the JVM takes time. */
+  public static class Request {
+    private final Object session;
+    private final Object scan;
+    private final String text;
+
+    Request(Chain chain, List columns) throws Exception {
+      session = org.apache.spark.sql.classic.SparkSession.active();
+      scan = chain.read.scan();
+      List names = new ArrayList();
+      for (int i = 0; i < columns.size(); i++) {
+        names.add(((Attribute) columns.get(i)).name());
+      }
+      Map facts = new HashMap();
+      facts.put("columns", names);
+      facts.put("conditions", chain.conditions());
+      facts.put("limit", Integer.valueOf(chain.limit()));
+      facts.put("name", value(scan, "shortName"));
+      facts.put("options", new HashMap((Map) value(scan, "options")));
+      facts.put("has_filters", Boolean.valueOf(((Object[]) value(scan, "supportedFilters")).length > 0));
+      text = new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(facts);
+    }
+
+    public Object session() {
+      return session;
+    }
+
+    /** The columns, conditions and limit above the read, and the read's name and options, as JSON. */
+    public String text() {
+      return text;
+    }
+
+    /** The settings of the session that have these names, as JSON; those of Spark have their defaults. */
+    public String settings(String names) throws Exception {
+      org.apache.spark.sql.RuntimeConfig conf = ((org.apache.spark.sql.SparkSession) session).conf();
+      Map found = new HashMap();
+      String[] each = names.split(",");
+      for (int i = 0; i < each.length; i++) {
+        found.put(each[i], conf.get(each[i], null));
+      }
+      return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(found);
+    }
+
+    /** The hash of the data source, by which Python finds it again. */
+    public String sourceHash() throws Exception {
+      return Lakescan.sourceHash(scan);
+    }
+
+    /** The data source of the read as Python pickled it, with the snapshot that it is pinned to. */
+    public byte[] source() throws Exception {
+      return pickledSource(scan);
+    }
+  }
+
   /** Replaces chains; Python returns the plan of the columns, null to leave the read, or a text: an error. */
   static class Reads extends scala.runtime.AbstractPartialFunction {
     private final java.util.function.Function replacement;
@@ -239,20 +303,10 @@ public class Lakescan {
       }
       Chain chain = new Chain((LogicalPlan) node);
       List columns = chain.columns();
-      List names = new ArrayList();
-      for (int i = 0; i < columns.size(); i++) {
-        names.add(((Attribute) columns.get(i)).name());
-      }
-      Map request = new HashMap();
-      request.put("session", org.apache.spark.sql.classic.SparkSession.active());
-      request.put("scan", chain.read.scan());
-      request.put("columns", joined(names));
-      request.put("conditions", joined(chain.conditions()));
-      request.put("limit", Integer.valueOf(chain.limit()));
       Object answer;
       try {
-        answer = replacement.apply(request);
-      } catch (RuntimeException gone) { // Python has ended, or was interrupted.
+        answer = replacement.apply(new Request(chain, columns));
+      } catch (Exception gone) { // Python has ended, or was interrupted.
         return node;
       }
       if (answer instanceof String) {
@@ -362,8 +416,7 @@ public class Lakescan {
     }
   }
 
-  /** The data source of a read as Python pickled it, with the snapshot that it is pinned to. */
-  public static byte[] pickledSource(Object scan) throws Exception {
+  static byte[] pickledSource(Object scan) throws Exception {
     Object source = value(scan, "ds");
     Object made = value(source, "dataSourceInPython");
     if (made == null) {
@@ -388,63 +441,37 @@ public class Lakescan {
   }
 
   /** The hash of the data source of a read, by which Python finds it again. */
-  public static String sourceHash(Object scan) throws Exception {
+  static String sourceHash(Object scan) throws Exception {
     byte[] hash = java.security.MessageDigest.getInstance("SHA-256").digest(pickledSource(scan));
     return new java.math.BigInteger(1, hash).toString(16);
   }
 
-  /** Texts in one: Python reads the elements of a list by a call each. */
-  static String joined(List texts) {
-    StringBuilder all = new StringBuilder();
-    for (int i = 0; i < texts.size(); i++) {
-      all.append(i == 0 ? "" : "\0").append(String.valueOf(texts.get(i)));
-    }
-    return all.toString();
-  }
-
-  /** The options of a read, whose names are in lower case: names and values in turn. */
-  public static String options(Object scan) throws Exception {
-    List texts = new ArrayList();
-    Object[] entries = ((Map) value(scan, "options")).entrySet().toArray();
-    for (int i = 0; i < entries.length; i++) {
-      texts.add(((Map.Entry) entries[i]).getKey());
-      texts.add(((Map.Entry) entries[i]).getValue());
-    }
-    return joined(texts);
-  }
-
-  public static String shortName(Object scan) throws Exception {
-    return (String) value(scan, "shortName");
-  }
-
-  public static boolean hasPushedFilters(Object scan) throws Exception {
-    return ((Object[]) value(scan, "supportedFilters")).length > 0;
-  }
-
-  private static Object value(Object owner, String name) throws Exception {
+  static Object value(Object owner, String name) throws Exception {
     Field field = owner.getClass().getDeclaredField(name);
     field.setAccessible(true);
     return field.get(owner);
   }
 
-  /** The four bytes of a binary at a place, as an integer: not null if the binary is not. */
-  public static Expression integerAt(Expression bytes, Expression place) {
-    List arguments = new ArrayList();
-    arguments.add(bytes);
-    arguments.add(place);
-    return new StaticInvoke(
-      org.apache.hadoop.io.WritableComparator.class, org.apache.spark.sql.types.DataTypes.IntegerType, "readInt",
-      seq(arguments), none(), true, false, true, scala.Option.empty());
-  }
-
-  /** The plan of a relation over files: columns of the files, then hidden columns that each file has one value of. */
-  public static Object relation(
-      Object session, String title, String root, byte[] packed, Object hidden, Object columns, Map options) {
-    Files files = new Files(title, root, packed, (StructType) hidden);
+  /**
+   * A frame of a relation over files: columns of the files, then hidden columns that each file has one value of.
+   *
+   * `index` is the name of the column for the positions of rows, if they are needed. Rows whose bit is set in the hidden
+   * column `deleted` are left out. `outputs` is a JSON list of the output: for each column a name, the name of a column
+   * here, and whether it is protected from filters of Spark's Parquet reader; null for all columns here.
+   */
+  public static Object frame(
+      Object session, String title, String root, byte[] packed, String hidden, String columns, String options,
+      String index, String deleted, String outputs) throws Exception {
+    com.fasterxml.jackson.databind.ObjectMapper json = new com.fasterxml.jackson.databind.ObjectMapper();
+    StructType facts = (StructType) DataType.fromJson(hidden);
+    StructType data = (StructType) DataType.fromJson(columns);
+    if (index != null) {
+      data = data.add(ROW_INDEX, org.apache.spark.sql.types.DataTypes.LongType, true);
+    }
     scala.collection.immutable.Map all = scala.collection.immutable.Map$.MODULE$.from(
-      scala.jdk.javaapi.CollectionConverters.asScala(options));
+      scala.jdk.javaapi.CollectionConverters.asScala((Map) json.readValue(options, Map.class)));
     HadoopFsRelation relation = new HadoopFsRelation(
-      files, (StructType) hidden, (StructType) columns, scala.Option.empty(), new ParquetFileFormat(), all,
+      new Files(title, root, packed, facts), facts, data, scala.Option.empty(), new ParquetFileFormat(), all,
       (org.apache.spark.sql.classic.SparkSession) session);
     LogicalPlan plan;
     try {
@@ -452,7 +479,71 @@ public class Lakescan {
     } catch (Exception without) { // The name is only shown.
       plan = LogicalRelation$.MODULE$.apply(relation, false);
     }
+    Map known = new HashMap();
+    List found = scala.jdk.javaapi.CollectionConverters.asJava(plan.output());
+    for (int i = 0; i < found.size(); i++) {
+      known.put(((Attribute) found.get(i)).name(), found.get(i));
+    }
+    known.put(index, known.get(ROW_INDEX));
+    if (deleted != null) {
+      plan = new Filter(isLive((Expression) known.get(deleted), (Expression) known.get(ROW_INDEX)), plan);
+    }
+    List output = new ArrayList();
+    if (outputs == null) {
+      for (int i = 0; i < found.size(); i++) {
+        Attribute one = (Attribute) found.get(i);
+        output.add(one.name().equals(ROW_INDEX) ? alias(one, index) : one);
+      }
+    } else {
+      List wanted = (List) json.readValue(outputs, List.class);
+      for (int i = 0; i < wanted.size(); i++) {
+        List one = (List) wanted.get(i);
+        Expression value = (Expression) known.get(one.get(1));
+        output.add(alias(Boolean.TRUE.equals(one.get(2)) ? isProtected(value) : value, (String) one.get(0)));
+      }
+    }
+    plan = new Project(seq(output), plan);
     return org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan);
+  }
+
+  private static final String ROW_INDEX = ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME();
+
+  private static Alias alias(Expression value, String name) {
+    return new Alias(
+      value, name, org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), none(), scala.Option.empty(),
+      none());
+  }
+
+  /** Floats that Spark does not compare with statistics, which ignore NaN. */
+  private static Expression isProtected(Expression value) {
+    Object nan = value.dataType() instanceof FloatType ? (Object) Float.valueOf(Float.NaN) : Double.valueOf(Double.NaN);
+    return new NaNvl(value, Literal.create(nan, value.dataType()));
+  }
+
+  /**
+   * Whether the bit at a row's position is not set. Positions after the last bit are not deleted.
+   *
+   * Bits are in words of four bytes, lowest bit first; the bytes of a word are in Java's order.
+   */
+  private static Expression isLive(Expression bits, Expression index) {
+    DataType integer = org.apache.spark.sql.types.DataTypes.IntegerType;
+    Expression place = call(Math.class, integer, "toIntExact", new Expression[] {index});
+    Expression isPast = new GreaterThanOrEqual(new ShiftRight(place, Literal.create(Integer.valueOf(3), integer)),
+      new OctetLength(bits));
+    Expression start = new ShiftLeft(new ShiftRight(place, Literal.create(Integer.valueOf(5), integer)),
+      Literal.create(Integer.valueOf(2), integer));
+    Expression word = call(
+      org.apache.hadoop.io.WritableComparator.class, integer, "readInt", new Expression[] {bits, start});
+    Expression one = Literal.create(Integer.valueOf(1), integer);
+    Expression number = new BitwiseAnd(place, Literal.create(Integer.valueOf(31), integer));
+    Expression bit = new BitwiseAnd(new ShiftRight(word, number), one);
+    return new Or(new Or(new IsNull(bits), isPast), new EqualTo(bit, Literal.create(Integer.valueOf(0), integer)));
+  }
+
+  /** A call of a static method of Java, Hadoop or Spark, whose classes executors have. */
+  private static Expression call(Class owner, DataType type, String name, Expression[] arguments) {
+    return new StaticInvoke(
+      owner, type, name, seq(Arrays.asList(arguments)), none(), true, false, true, scala.Option.empty());
   }
 
   private static org.apache.spark.sql.catalyst.catalog.CatalogTable named(String title, StructType schema)

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from lakescan.common import types as t
 from lakescan.common.references import quoted
 from lakescan.common.schema import FieldMatching
+from lakescan.expressions.instants import text_of
 from lakescan.spark.types import spark_type
 
 if TYPE_CHECKING:
@@ -73,6 +75,12 @@ class FileColumns:
                 return column.cast(spark_type(field.type))
         return column
 
+    def is_as_read(self, kind: t.Type) -> bool:
+        """Whether `value` returns a column of this type as it is, but for the protection of floats."""
+        if isinstance(kind, t.Struct):
+            return False
+        return not has_members(kind) or all(self._member_name(f) == f.name for f in _members_within(kind))
+
     def _struct(self, kind: t.Struct, column: Column) -> Column:
         """Convert a struct field by field, so that Spark still reads only the fields that a query needs."""
         names = {f.name: self._member_name(f) for f in kind.fields}
@@ -103,7 +111,7 @@ class FileColumns:
     def _field(self, field: t.Field, name: str) -> s.StructField:
         metadata: dict[str, object] = {"parquet.field.id": field.id} if self.by_id else {}
         if field.default is not None:
-            metadata["EXISTS_DEFAULT"] = _as_sql(field.default)
+            metadata["EXISTS_DEFAULT"] = _as_sql(field.default, field.type)
         return s.StructField(name, self._type(field.type), True, metadata)
 
     def _type(self, kind: t.Type) -> s.DataType:
@@ -153,8 +161,13 @@ def _members_within(kind: t.Type) -> Iterator[t.Field]:
         yield from _members_within(field.type)
 
 
-def _as_sql(value: object) -> str:
-    """A default value as an SQL literal."""
+def _as_sql(value: object, kind: t.Type) -> str:
+    """A default value as an SQL literal, or as a cast from text that no session setting changes."""
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if kind in t.INTEGRAL or kind == t.BOOLEAN:
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    text = str(value) if kind in t.FLOATING else text_of(pa.scalar(value, kind.arrow()))
+    return f"CAST('{text}' AS {spark_type(kind).simpleString()})"

@@ -18,7 +18,7 @@ from lakescan.common.cache import Kind
 from lakescan.errors import LakescanError
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import FileField, has_ids, read_fields
+from lakescan.reading.file_schema import has_ids, ids_of_columns
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 
@@ -35,19 +35,27 @@ _SERIES = r"[-_.]?[0-9]*\.parquet$"  # the end of the names of files that one wr
 
 @dataclass(frozen=True)
 class FooterFacts:
-    """Whether a file has field ids, and the compression that Spark's reader lacks, if it has one."""
+    """Whether a file has field ids and dates in the calendar of Spark 2; a compression that Spark's reader lacks.
+
+    `columns` are the names in lower case, with the ids.
+    """
 
     has_ids: bool
     lacking: str | None
+    columns: tuple[tuple[str, int | None], ...] = ()
+    is_legacy: bool = False
 
 
-_FACTS: Kind[FooterFacts] = Kind("footers for Spark", lambda facts: 100)
+_FACTS: Kind[FooterFacts] = Kind("footers for Spark", lambda facts: 100 + 100 * len(facts.columns))
 
 
-def facts_of(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, places: np.ndarray) -> list[FooterFacts]:
+def facts_of(
+    context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, places: np.ndarray, *, raises: bool = False
+) -> list[FooterFacts]:
     """Read the footers of the files at some places, a few at once; they are cached by path and size.
 
-    A file that cannot be read counts as one without field ids: the reader of the Arrow lane raises the error.
+    Unless it `raises`, a file that cannot be read counts as one without field ids: the reader of the Arrow lane raises
+    the error.
     """
 
     def one(place: int) -> FooterFacts:
@@ -55,10 +63,17 @@ def facts_of(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, plac
         try:
             return _FACTS.get((path, sizes[place].as_py()), lambda: _read(context, path))
         except LakescanError:
+            if raises:
+                raise
             return FooterFacts(False, None)
 
-    with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(one, places.tolist()))
+    known = [_FACTS.find((paths[n].as_py(), sizes[n].as_py())) for n in places.tolist()]
+    unknown = [n for n, facts in zip(places.tolist(), known, strict=True) if facts is None]
+    if not unknown:
+        return [facts for facts in known if facts is not None]
+    with ThreadPoolExecutor(min(_READERS, len(unknown))) as pool:
+        found = iter(list(pool.map(one, unknown)))
+    return [next(found) if facts is None else facts for facts in known]
 
 
 def _read(context: ReadContext, path: str) -> FooterFacts:
@@ -66,7 +81,9 @@ def _read(context: ReadContext, path: str) -> FooterFacts:
         assert isinstance(data, ParquetData)
         codecs = data.footer.codecs(range(data.file.metadata.num_columns)).values()
         lacking = next((_LACKING[each] for found in codecs for each in found if each in _LACKING), None)
-        return FooterFacts(has_ids(data.schema), lacking)
+        ids = tuple((name.lower(), i) for name, i in ids_of_columns(data.schema))
+        is_legacy = LegacyCalendar.of(data.file.metadata.metadata) is not None
+        return FooterFacts(has_ids(data.schema), lacking, ids, is_legacy)
 
 
 def lacking_codecs(
@@ -105,27 +122,20 @@ def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> 
     return codes(pc.coalesce(commits.cast(pa.string()), series))
 
 
-def why_footers(context: ReadContext, paths: pa.Array, native: np.ndarray) -> str | None:
+def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, native: np.ndarray) -> str | None:
     """The reason to read files with field ids through Arrow, from an even sample of `_MOST` footers; None without one.
 
     Spark refuses files without field ids, and pushes filters by name. It rebases dates if a footer says that they are
     in the calendar of Spark 2, which Iceberg's reader does not do.
     """
     places = np.flatnonzero(native)
-    for place in places[:: max(1, len(places) // _MOST)].tolist():
-        with open_data_file(context.storage, paths[place].as_py(), "parquet", None) as data:
-            assert isinstance(data, ParquetData)
-            if not has_ids(data.schema):
-                return "data files have no field ids"
-            if (name := _wrong_name(read_fields(data.schema, context.matching), context)) is not None:
-                return f"a data file has another column under the name {name!r}"
-            legacy = LegacyCalendar.of(data.file.metadata.metadata)
-            if legacy is not None and not context.matching.legacy_calendar:
-                return "data files have dates in the calendar of Spark 2, which Spark would rebase"
-    return None
-
-
-def _wrong_name(fields: tuple[FileField, ...], context: ReadContext) -> str | None:
-    """A settled name (see `FileColumns`) that the file nevertheless uses for another column; None if there is none."""
     expected = {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
-    return next((f.name for f in fields if expected.get(f.name.lower(), f.id) != f.id), None)
+    for facts in facts_of(context, paths, sizes, places[:: max(1, len(places) // _MOST)], raises=True):
+        if not facts.has_ids:
+            return "data files have no field ids"
+        # A settled name (see `FileColumns`) that the file nevertheless uses for another column.
+        if (wrong := next((name for name, i in facts.columns if expected.get(name, i) != i), None)) is not None:
+            return f"a data file has another column under the name {wrong!r}"
+        if facts.is_legacy and not context.matching.legacy_calendar:
+            return "data files have dates in the calendar of Spark 2, which Spark would rebase"
+    return None

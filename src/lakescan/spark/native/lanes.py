@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID
+from lakescan.common.metadata_columns import FILE, LAST_UPDATED, POS, RESERVED_IDS, ROW_ID, SPEC_ID
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from lakescan.scan_spec import ScanSpec
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
-_WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
+_MOST_DIGITS = 18  # of decimals of 64 bits
+LINEAGE = frozenset({ROW_ID.id, LAST_UPDATED.id})  # metadata columns that files may have
 _ROOT = r"(?s)^(?:([a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?)|).*$"
 _MOST_ROOTS = 16  # buckets of one scan that Spark is asked for
 _GLOB = r"[\[\]{}*?\\]"
@@ -89,9 +90,9 @@ def why_arrow(scan: ScanSpec) -> str | None:
     if scan.storage.is_issued:
         return "a catalog hands out credentials for a while, and Spark does not have them"
     read = scan.read_context().columns_for(scan.filter).fields
-    known = {FILE.id, POS.id}
-    if not scan.read_context().matching.ids_required:  # row ids have no field id in Delta's id mode
-        known.add(ROW_ID.id)
+    known = {FILE.id, POS.id, SPEC_ID.id}
+    if not scan.read_context().matching.ids_required:  # row lineage has no field ids in Delta's id mode
+        known |= LINEAGE
     if others := [f.name for f in read if f.id in RESERVED_IDS and f.id not in known]:
         return f"the metadata column {others[0]}"
     names = scan.snapshot.schema.names
@@ -101,7 +102,7 @@ def why_arrow(scan: ScanSpec) -> str | None:
         return "column names differ only in case"
     matching = scan.read_context().matching
     for field in columns_needed(scan):
-        if field.id == ROW_ID.id:
+        if field.id in LINEAGE:
             continue
         whole = scan.read_context().table_schema.by_id[field.id]
         if not _has_distinct_members(whole.type):
@@ -118,10 +119,10 @@ def why_arrow(scan: ScanSpec) -> str | None:
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
     """The columns of files to read: those of the output, of the filter, and those that equality deletes compare.
 
-    Structs have only the members that are needed. Of metadata columns, files may have row ids.
+    Structs have only the members that are needed. Of metadata columns, files may have those of row lineage.
     """
     columns = scan.read_context().columns_for(scan.filter, compared)
-    return tuple(f for f in columns.fields if f.id not in RESERVED_IDS or f.id == ROW_ID.id)
+    return tuple(f for f in columns.fields if f.id not in RESERVED_IDS or f.id in LINEAGE)
 
 
 def _why_type(field: t.Field) -> str | None:
@@ -129,9 +130,16 @@ def _why_type(field: t.Field) -> str | None:
         return f"column {field.name!r} is of type {field.type}"
     if any(each.width for each in t.walk((field,))):
         return f"column {field.name!r} contains CHAR(n), which is padded"
-    if field.default is not None and field.type not in _WITH_DEFAULTS:
+    if field.default is not None and not _has_default_in_spark(field.type):
         return f"column {field.name!r} has a default of type {field.type}"
     return None
+
+
+def _has_default_in_spark(kind: t.Type) -> bool:
+    """Whether Spark's readers return defaults of a type: the vectorized one fails for decimals of more than 64 bits."""
+    if isinstance(kind, t.Decimal):
+        return kind.precision <= _MOST_DIGITS
+    return not isinstance(kind, t.Struct | t.ListOf | t.MapOf)
 
 
 def _is_plain(kind: t.Type) -> bool:
@@ -159,8 +167,8 @@ def _has_distinct_members(kind: t.Type) -> bool:
 def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, looks_up: bool = True) -> Lanes:
     """Choose the lane of each file of a plan for a session; reads at most a few footers.
 
-    Without a session, files in object stores are for the Arrow lane. `looks_up`: whether Spark looks up each file
-    before it reads.
+    Without a session, files in object stores are for the Arrow lane. `looks_up`: whether Spark gets paths, and looks up
+    each file before it reads; else it gets the files themselves (`relation.py`).
     """
     files, count = plan.files, len(plan.table)
     why = _Why(count)
@@ -172,27 +180,30 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
     why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
     context = scan.read_context()
     paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
-    why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")
-    why.where(_mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark skips it as a hidden file, because of its name")
     places = normalize(paths)
-    counts = places.value_counts()
-    again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    why.where(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
+    if looks_up:
+        why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")
+        why.where(
+            _mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark skips it as a hidden file, because of its name"
+        )
+        counts = places.value_counts()
+        again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        why.where(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
     why.where(~_mask(pc.equal(without_root(paths), without_root(places))), "Spark normalizes its path differently")
     why.where(
         _mask(pc.match_substring_regex(without_root(paths), _COLON)), "its path has a colon or a control character"
     )
     _deletes(scan, plan, why)
-    roots = _roots(scan, paths, files["size"], spark, why)
+    roots = _roots(scan, paths, files["size"], spark, why, looks_up=looks_up)
     limits = _OF_STORES if roots else _OF_FOLDERS
     most = limits.small if _mean_size(plan, why.native) < limits.bytes else limits.large
-    if (looks_up or roots) and why.native.sum() > most:
+    if looks_up and why.native.sum() > most:
         small = "small " if most == limits.small else ""
         why.where(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
     _footers(context, paths, files, limits is _OF_STORES, why)
-    footers = why_footers(context, paths, why.native) if context.matching.by_id else None
+    footers = why_footers(context, paths, files["size"], why.native) if context.matching.by_id else None
     if footers is not None:
         why.where(why.native.copy(), footers)
     return why.lanes(roots)
@@ -217,13 +228,13 @@ def _footers(context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: 
 
 
 def _roots(
-    scan: ScanSpec, paths: pa.Array, sizes: pa.ChunkedArray, spark: SparkSession | None, why: _Why
+    scan: ScanSpec, paths: pa.Array, sizes: pa.ChunkedArray, spark: SparkSession | None, why: _Why, *, looks_up: bool
 ) -> Mapping[str, str]:
     """The names that roots of the native files have in Spark; adds the reasons of files that Spark cannot read."""
     roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
     codes, found, asked = roots.indices.to_numpy(), {}, 0
     size = pc.sum(sizes.filter(pa.array(why.native))).as_py() or 0
-    is_small = scan.options.lane != "native" and size < LEAST_IN_STORES
+    is_small = looks_up and scan.options.lane != "native" and size < LEAST_IN_STORES
     for code, root in enumerate(roots.dictionary.to_pylist()):
         mask = (codes == code) & why.native
         scheme = split_location(root)[0] if root else "file"

@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, POS, ROW_ID
+from lakescan.common.metadata_columns import FILE, LAST_UPDATED, POS, ROW_ID, SPEC_ID
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
@@ -31,7 +31,7 @@ from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.delete_strategy import position_bytes
 from lakescan.spark.native.equality_deletes import DeletedKeys
 from lakescan.spark.native.file_facts import INDEX, FileFacts
-from lakescan.spark.native.lanes import columns_needed
+from lakescan.spark.native.lanes import LINEAGE, columns_needed
 from lakescan.spark.session import listing_here
 from lakescan.spark.types import spark_type
 from lakescan.storage.locations import split_location
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from lakescan.scan_spec import ScanSpec
 
-_SEQUENCE, _FILE, _FIRST = "sequence", "file", "first_row_id"
-_OF_FILES = {FILE.id, ROW_ID.id}  # metadata columns whose values only the facts of files have
+_SEQUENCE, _FILE, _FIRST, _WRITTEN, _SPEC = "sequence", "file", "first_row_id", "written", "spec"
+_OF_FILES = {FILE.id, SPEC_ID.id, *LINEAGE}  # metadata columns whose values only the facts of files have
 # Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
 READ_OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -126,14 +126,17 @@ class NativeFiles:
         frame = self._read(facts)
         if self._keys is None or facts is None:
             columns = {f.id: self._columns.value(f, self._columns.column(f)) for f in self._fields}
-            index = F.col("_metadata.row_index")
-            return self._filtered_output(frame, {**columns, POS.id: index})
+            return self._filtered_output(frame, {**columns, POS.id: self._position()})
         frame = facts.placed(frame, [self._columns.column(f) for f in self._fields])
         columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
         if _FILE in facts:
             columns[FILE.id] = facts.value(_FILE)
         if _FIRST in facts:
             columns[ROW_ID.id] = F.coalesce(columns[ROW_ID.id], facts.value(_FIRST) + F.col(INDEX))
+        if _WRITTEN in facts:
+            columns[LAST_UPDATED.id] = F.coalesce(columns[LAST_UPDATED.id], facts.value(_WRITTEN))
+        if _SPEC in facts:
+            columns[SPEC_ID.id] = facts.value(_SPEC)
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
             frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
@@ -144,6 +147,10 @@ class NativeFiles:
             nested = {i: each for f in self._fields for i, each in members_of(f, columns[f.id])}
             frame = frame.where(condition(self._plan.filter, columns | nested))
         return frame.select(*(selected(columns[each.path[0].id], each) for each in self._scan.selection.columns))
+
+    def _position(self) -> Column:
+        """The position of each row in its file, for a frame without facts."""
+        return F.col("_metadata.row_index")
 
     def _read(self, facts: FileFacts | None) -> DataFrame:
         """The files as Spark reads them, all of them."""
@@ -190,6 +197,11 @@ class NativeFiles:
             values[_FILE] = paths if self._numbered is None else pc.index_in(paths, value_set=self._numbered)
         if ROW_ID.id in self._reads:
             values[_FIRST] = files["first_row_id"].combine_chunks()
+        if LAST_UPDATED.id in self._reads:  # inherited only in files that have row ids
+            sequence, has_ids = files["sequence_number"].combine_chunks(), pc.is_valid(files["first_row_id"])
+            values[_WRITTEN] = pc.if_else(has_ids.combine_chunks(), sequence, pa.scalar(None, pa.int64()))
+        if SPEC_ID.id in self._reads:
+            values[_SPEC] = files["spec_id"].combine_chunks()
         constants = files["constants"].combine_chunks()
         for field in self._fields:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]

@@ -19,13 +19,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakescan.common.metadata_columns import POS, ROW_ID
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID, SPEC_ID
+from lakescan.expressions.predicate import TRUE
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.deletes.roaring import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lower import READ_OPTIONS, NativeFiles
 from lakescan.spark.optimizer_rules import class_loader
 from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
+from lakescan.spark.types import spark_type
 from lakescan.storage.faults import shown
 
 if TYPE_CHECKING:
@@ -43,39 +46,13 @@ _CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which
 
 
 def java_class(spark: SparkSession) -> Any:
-    """The class `lakescan.Lakescan` in the session's JVM, as a view of its static methods."""
+    """An instance of the class `lakescan.Lakescan` in the session's JVM: py4j calls static methods through it."""
     context: Any = spark.sparkContext
     gateway = context._gateway
     if gateway not in _CLASSES:
-        found = class_loader(spark, JAVA).loadClass("lakescan.Lakescan").getDeclaredMethods()
-        _CLASSES[gateway] = _Static(gateway, {each.getName(): each for each in found})
+        (constructor,) = class_loader(spark, JAVA).loadClass("lakescan.Lakescan").getConstructors()
+        _CLASSES[gateway] = constructor.newInstance(gateway.jvm.java.util.ArrayList().toArray())
     return _CLASSES[gateway]
-
-
-class _Static:
-    """Calls static methods of a class that py4j's own class loader does not have."""
-
-    def __init__(self, gateway: Any, methods: Mapping[str, Any]) -> None:
-        self._gateway, self._methods = gateway, methods
-
-    def __getattr__(self, name: str) -> Any:
-        method = self._methods[name]
-
-        def call(*arguments: Any) -> Any:
-            array = self._gateway.new_array(self._gateway.jvm.java.lang.Object, len(arguments))
-            for n, each in enumerate(arguments):
-                array[n] = self._as_java(each)
-            return method.invoke(None, array)
-
-        return call
-
-    def _as_java(self, argument: Any) -> Any:
-        if not isinstance(argument, Mapping):
-            return argument
-        found = self._gateway.jvm.java.util.HashMap()
-        for name, value in argument.items():
-            found.put(name, value)
-        return found
 
 
 class RelationFiles(NativeFiles):
@@ -85,34 +62,68 @@ class RelationFiles(NativeFiles):
         super().__init__(*arguments)
         self.title = title
 
+    def rows(self) -> DataFrame:
+        """The rows, with the column names of the output."""
+        facts = None if self._keys is None else self._facts()
+        assert facts is None or isinstance(facts, HiddenFacts)
+        if (outputs := self._outputs(facts)) is not None:
+            return self._frame(facts, outputs)
+        return super().rows()
+
+    def _outputs(self, facts: HiddenFacts | None) -> list[tuple[str, str, bool]] | None:
+        """The output as `Lakescan.frame` takes it; None if a column is no column of the file, nor a constant."""
+        if (self._keys is not None and self._keys.keys) or any(each != TRUE for each in self._plan.residuals):
+            return None
+        found = []
+        for each in self._scan.selection.columns:
+            field = each.path[0]
+            if field.id == POS.id:
+                source, is_protected = INDEX, False
+            elif facts is not None and (name := facts.name_of(field)) is not None:
+                source, is_protected = name, False
+            elif field.id in RESERVED_IDS or not self._columns.is_as_read(field.type):
+                return None
+            else:
+                source, is_protected = self._columns.name(field), field.type in t.FLOATING
+            if len(each.path) > 1:
+                return None
+            found.append((each.name, source, is_protected))
+        return found
+
+    def _position(self) -> Column:
+        return F.col(INDEX)
+
     def _read(self, facts: HiddenFacts | None) -> DataFrame:  # type: ignore[override]
+        return self._frame(facts, None)
+
+    def _frame(self, facts: HiddenFacts | None, outputs: list[tuple[str, str, bool]] | None) -> DataFrame:
         from pyspark.sql.classic.dataframe import DataFrame
 
-        facts = facts or HiddenFacts(self._spark, [BitMap64()] * len(self._locations), {})
+        needs_index = bool(self._reads & {POS.id, ROW_ID.id}) or (facts is not None and facts.has_deletes)
+        facts = facts or HiddenFacts([BitMap64()] * len(self._locations), {})
         session: Any = self._spark
-        jsession = session._jsparkSession
-        hidden, columns = (
-            jsession.parseDataType(json.dumps(each.jsonValue()))
-            for each in (facts.schema, self._columns.schema(self._fields))
+        frame = java_class(session).frame(
+            session._jsparkSession,
+            self.title + (" with deletes" if facts.has_deletes else ""),
+            "lakescan:/" + self._scan.table.name,
+            bytearray(_packed(self._locations, self._sizes(), facts)),
+            facts.schema.json(),
+            self._columns.schema(self._fields).json(),
+            json.dumps(_OPTIONS),
+            INDEX if needs_index else None,
+            f"{_HIDDEN}{_DELETED}" if facts.has_deletes else None,
+            None if outputs is None else json.dumps(outputs),
         )
-        packed = _packed(self._locations, self._sizes(), facts)
-        title = self.title + (" with deletes" if facts.has_deletes else "")
-        root = "lakescan:/" + self._scan.table.name
-        java = java_class(self._spark)
-        frame = java.relation(jsession, title, root, bytearray(packed), hidden, columns, _OPTIONS)
         return DataFrame(frame, self._spark)
 
     def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> HiddenFacts:  # type: ignore[override]
-        return HiddenFacts(self._spark, deleted, values, needs_index=bool(self._reads & {POS.id, ROW_ID.id}))
+        return HiddenFacts(deleted, values)
 
 
 class HiddenFacts:
-    """The facts of files as hidden columns of their relation; as `FileFacts`."""
+    """The facts of files as hidden columns of their relation, which leaves deleted rows out; as `FileFacts`."""
 
-    def __init__(
-        self, spark: SparkSession, deleted: list[BitMap64], values: Mapping[str, pa.Array], *, needs_index: bool = False
-    ) -> None:
-        self._spark, self._needs_index = spark, needs_index
+    def __init__(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> None:
         self.columns = {f"{_HIDDEN}{name}": array for name, array in values.items()}
         self.has_deletes = any(bool(each) for each in deleted)
         if self.has_deletes:
@@ -126,30 +137,21 @@ class HiddenFacts:
     def __contains__(self, name: str) -> bool:
         return f"{_HIDDEN}{name}" in self.columns
 
+    def name_of(self, field: t.Field) -> str | None:
+        """The hidden column that has the values of a field for each file; None if files have it, some or all."""
+        name = {FILE.id: "file", SPEC_ID.id: "spec"}.get(field.id, f"constant_{field.id}")
+        if name not in self or f"is_constant_{field.id}" in self:
+            return None
+        return f"{_HIDDEN}{name}" if _type(self.columns[f"{_HIDDEN}{name}"].type) == spark_type(field.type) else None
+
     def value(self, name: str) -> Column:
         """A fact of the row's file."""
         return F.col(f"{_HIDDEN}{name}")
 
     def placed(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
-        """Select the columns and the facts, and the position of each row where it is needed; remove deleted rows."""
-        hidden = [F.col(name) for name in self.columns]
-        # Where only the relation has it, Spark makes all metadata columns for every row.
-        index = [F.col("_metadata.row_index").alias(INDEX)] if self.has_deletes or self._needs_index else []
-        rows = frame.select(*columns, *index, *hidden)
-        return rows.where(self._is_live()) if self.has_deletes else rows
-
-    def _is_live(self) -> Column:
-        """Whether the bit at the row's position is not set; positions after the last bit are not deleted."""
-        from pyspark.sql.classic.column import Column as ClassicColumn
-
-        name = f"{_HIDDEN}{_DELETED}"
-        context: Any = self._spark.sparkContext
-        utils = context._jvm.org.apache.spark.sql.classic.ExpressionUtils
-        place = F.expr(f"cast(shiftright({INDEX}, 5) as int) * 4")
-        arguments = (utils.expression(each._jc) for each in (F.col(name), place))
-        word: Any = ClassicColumn(utils.column(java_class(self._spark).integerAt(*arguments)))
-        bit = F.call_function("shiftright", word, F.expr(f"cast({INDEX} & 31 as int)")).bitwiseAND(F.lit(1))
-        return F.expr(f"{name} is null or shiftright({INDEX}, 3) >= octet_length({name})") | (bit == 0)
+        """The frame as it is: it has the columns, the facts, and the position of each row where it is needed."""
+        del columns
+        return frame
 
 
 def title_of(scan: ScanSpec, plan: ScanPlan) -> str:

@@ -8,6 +8,7 @@ read stays as it is.
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 from collections import OrderedDict
@@ -28,10 +29,10 @@ from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjunc
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.relation import JAVA, RelationFiles, java_class, title_of
+from lakescan.spark.native.relation import JAVA, RelationFiles, title_of
 from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
-from lakescan.spark.session import conf, parallelism, session_zone, zone_name
-from lakescan.spark.session_lane import why_arrow_session
+from lakescan.spark.session import OF_PLANNING, conf, known_settings, parallelism, session_zone, zone_name
+from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
 
@@ -46,6 +47,8 @@ _RULE = "lakescan.Lakescan$Rule"
 _MOST_SOURCES = 32
 # Settings with which a relation's partition columns, or files without rows, would count as rows.
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
+# Settings that planning reads: asked for at once, since each call between Python and the JVM takes time.
+_SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS)
 
 
 def install(spark: SparkSession) -> None:
@@ -67,14 +70,13 @@ class _Sources:
         self._known: OrderedDict[str, TableSource | None] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, java: Any, scan: Any) -> TableSource | None:
-        """The data source of a read; None if it is not one of lakescan's."""
-        key = java.sourceHash(scan)
+    def of(self, key: str, request: Any) -> TableSource | None:
+        """The data source of a read, by the hash of its bytes; None if it is not one of lakescan's."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        data = bytes(java.pickledSource(scan))
+        data = bytes(request.source())
         source = pickle.loads(data) if TableSource.__module__.encode() in data else None
         if not isinstance(source, TableSource):
             source = None
@@ -101,9 +103,11 @@ class Replacement:
         """Return a plan of Spark's, None, or the name of the data source and an error's text in two lines."""
         name = ""
         try:
-            java, scan = java_class(self._spark), request["scan"]
-            name = str(java.shortName(scan))
-            return self._plan(java, scan, request)
+            read = json.loads(request.text())
+            name = read["name"]
+            spark = self._session(request.session())
+            with known_settings(json.loads(request.settings(",".join(_SETTINGS)))):
+                return self._plan(spark, read, request)
         except LakescanError as error:
             return f"{name}\n\n{RAISED.text(error)}\n"
         except KeyboardInterrupt:  # in a notebook: Spark would go on
@@ -120,26 +124,22 @@ class Replacement:
             self._warned.add(text)
             _LOG.warning(text, exc_info=True)
 
-    def _plan(self, java: Any, scan: Any, request: Any) -> Any:
-        texts = _texts(java.options(scan))
-        options = {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
-        if options.get("lane", "").lower() == "arrow" or java.hasPushedFilters(scan):
+    def _plan(self, spark: SparkSession, read: Mapping[str, Any], request: Any) -> Any:
+        options = {str(key).lower(): str(value) for key, value in read["options"].items()}
+        if options.get("lane", "").lower() == "arrow" or read["has_filters"]:
             return None
-        spark = self._session(request["session"])
         if any(conf(spark, name) == value for name, value in _REFUSED.items()):
             return None
-        found = self._scan(java, scan, options)
+        found = self._scan(request, options)
         if found is None:
             return None
-        limit = request["limit"]
-        columns, conditions = (_texts(request[name]) for name in ("columns", "conditions"))
-        return replaced_rows(spark, *found, columns, conditions, limit)
+        return replaced_rows(spark, *found, read["columns"], read["conditions"], read["limit"])
 
-    def _scan(self, java: Any, scan: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
+    def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
         """The pinned scan of a read, and what its tasks check of the session."""
         if (known := FRAMES.find(options)) is not None:
             return known, None
-        source = self._sources.of(java, scan)
+        source = self._sources.of(str(request.sourceHash()), request)
         return None if source is None or source.pushdown else source.batch_scan
 
     def _session(self, java_session: Any) -> SparkSession:
@@ -152,11 +152,6 @@ class Replacement:
         """The interface that py4j gives the object."""
 
         implements = ("java.util.function.Function",)
-
-
-def _texts(joined: Any) -> list[str]:
-    """The texts that Java has joined, of which none is empty if it is the only one."""
-    return str(joined).split("\0") if joined else []
 
 
 def replaced_rows(
@@ -198,8 +193,10 @@ def replaced_rows(
         lanes = choose_lanes(scan, plan, spark, looks_up=False)
         if not lanes.native.any():
             return None
+    else:
+        lanes = None
     reader = partial(RelationFiles, title=title_of(scan, plan))
-    frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader)
+    frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
 
 
