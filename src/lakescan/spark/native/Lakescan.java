@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
@@ -83,7 +84,56 @@ public class Lakescan {
     }
 
     public TreeNode apply(TreeNode plan) {
-      return (TreeNode) plan.transformDown(new Reads(replacement));
+      Reads reads = new Reads(replacement);
+      LogicalPlan found = (LogicalPlan) plan.transformDown(reads);
+      return reads.count == 0 ? found : withRuntimeFilters(found);
+    }
+
+    /** Spark's rules of runtime filters, which ran before the files were known. */
+    private static LogicalPlan withRuntimeFilters(LogicalPlan plan) {
+      LogicalPlan found = (LogicalPlan) plan.transformDown(new WithoutPruning());
+      found = org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$.MODULE$.apply(found);
+      found = org.apache.spark.sql.catalyst.optimizer.InjectRuntimeFilter$.MODULE$.apply(found);
+      if (found == plan) {
+        return plan;
+      }
+      LogicalPlan before;
+      do {
+        before = found;
+        found = (LogicalPlan) org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$.MODULE$.apply(before);
+      } while (!found.fastEquals(before));
+      return org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$.MODULE$.apply(found);
+    }
+  }
+
+  /** Filters without the subqueries of partition pruning: those were made of reads that are replaced. */
+  static class WithoutPruning extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Filter && isIn(((Filter) node).condition());
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      Expression rest = rest(((Filter) node).condition());
+      LogicalPlan child = ((Filter) node).child();
+      return rest == null ? child : new Filter(rest, child);
+    }
+
+    private static boolean isIn(Expression condition) {
+      return condition instanceof And
+        ? isIn(((And) condition).left()) || isIn(((And) condition).right())
+        : condition instanceof DynamicPruningSubquery;
+    }
+
+    private static Expression rest(Expression condition) {
+      if (condition instanceof And) {
+        Expression left = rest(((And) condition).left());
+        Expression right = rest(((And) condition).right());
+        return left == null ? right : right == null ? left : new And(left, right);
+      }
+      return condition instanceof DynamicPruningSubquery ? null : condition;
     }
   }
 
@@ -288,6 +338,7 @@ public class Lakescan {
   /** Replaces chains; Python returns the plan of the columns, null to leave the read, or a text: an error. */
   static class Reads extends scala.runtime.AbstractPartialFunction {
     private final java.util.function.Function replacement;
+    int count = 0;
 
     Reads(java.util.function.Function replacement) {
       this.replacement = replacement;
@@ -317,7 +368,11 @@ public class Lakescan {
         return node;
       }
       Object replaced = replaced(chain, columns, (LogicalPlan) answer);
-      return replaced == null ? node : replaced;
+      if (replaced == null) {
+        return node;
+      }
+      count++;
+      return replaced;
     }
 
     private static RuntimeException throwable(String kind, String message) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -75,24 +75,33 @@ def native_frame(
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
     fields = columns_needed(scan, keys.compared)
-    needs_facts = _needs_facts(plan, fields) | bool(_reads(scan) & _OF_FILES)
     parts = []
-    # Files without deletes and constants are read without the cost of facts.
-    for mask, with_facts in ((~needs_facts, False), (needs_facts, True)):
-        if mask.any():
-            subset = scan.plan_of(plan, pa.array(mask))
-            used = keys if with_facts else None
-            parts.append(files(spark, scan, subset, context, used, fields, roots, numbered).rows())
+    for mask, with_facts in _masks(plan, fields, every=bool(_reads(scan) & _OF_FILES)):
+        subset = scan.plan_of(plan, pa.array(mask))
+        used = keys if with_facts else None
+        parts.append(files(spark, scan, subset, context, used, fields, roots, numbered).rows())
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
-def _needs_facts(plan: ScanPlan, fields: tuple[t.Field, ...]) -> np.ndarray:
-    """A mask of the files that have deletes, or constants (such as partition values) for columns that are read."""
-    read = {f.id for f in fields}
-    specs = [spec for spec, ids in plan.table.constant_fields.items() if read & set(ids)]
+def _masks(plan: ScanPlan, fields: tuple[t.Field, ...], *, every: bool) -> Iterator[tuple[np.ndarray, bool]]:
+    """Masks of files that are read alike, and whether these files need facts.
+
+    Files need facts if they have deletes, or constants (such as partition values) for columns that are read. Others are
+    read without the cost of facts, unless `every` file needs them. Files are read alike if the same columns are
+    constants. Those with most constants come first: Spark looks for partition columns in the first part of a union.
+    """
+    read, specs = {f.id for f in fields}, plan.files["spec_id"].to_numpy()
+    kinds: dict[frozenset[int], list[int]] = {}
+    for spec in np.unique(specs).tolist():
+        constants = frozenset(read & set(plan.table.constant_fields.get(spec, ())))
+        kinds.setdefault(constants, []).append(spec)
     has_deletes = plan.table.references.counts > 0
-    result: np.ndarray = has_deletes | np.isin(plan.files["spec_id"].to_numpy(), specs)
-    return result
+    for constants in sorted(kinds, key=len, reverse=True):
+        mask = np.isin(specs, kinds[constants])
+        needs_facts = has_deletes | bool(constants) | every
+        for some, with_facts in ((mask & needs_facts, True), (mask & ~needs_facts, False)):
+            if some.any():
+                yield some, with_facts
 
 
 def _reads(scan: ScanSpec) -> set[int]:
@@ -205,11 +214,8 @@ class NativeFiles:
         constants = files["constants"].combine_chunks()
         for field in self._fields:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
-            if specs:
+            if np.isin(files["spec_id"].to_numpy(), specs).all():  # or of none of the files; see `_masks`
                 values[f"constant_{field.id}"] = pc.struct_field(constants, str(field.id))
-                is_constant = np.isin(files["spec_id"].to_numpy(), specs)
-                if not is_constant.all():
-                    values[f"is_constant_{field.id}"] = pa.array(is_constant)
         return self._made_facts(self._deleted(), values)
 
     def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> FileFacts:
@@ -244,10 +250,7 @@ class NativeFiles:
         column = self._columns.value(field, self._columns.column(field))
         if f"constant_{field.id}" not in facts:
             return column
-        constant = facts.value(f"constant_{field.id}").cast(spark_type(field.type))
-        if f"is_constant_{field.id}" not in facts:
-            return constant
-        return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
+        return facts.value(f"constant_{field.id}").cast(spark_type(field.type))
 
 
 def _for_spark(location: str, roots: Mapping[str, str]) -> str:
