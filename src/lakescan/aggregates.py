@@ -60,8 +60,13 @@ class Aggregate:
     column: str | None = None
 
 
-def known_by_metadata(spec: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Scalar] | None:
-    """Return the values of aggregates, in order, if metadata alone proves them all; else None."""
+def known_by_metadata(
+    spec: ScanSpec, wanted: Sequence[Aggregate], *, with_times: bool = False
+) -> list[pa.Scalar] | None:
+    """Return the values of aggregates, in order, if metadata alone proves them all; else None.
+
+    Minima and maxima of timestamps are None unless `with_times`, and of microseconds.
+    """
     names = tuple(dict.fromkeys(each.column for each in wanted if each.column is not None))
     whole = spec.without_limit()
     if whole.max_rows is not None or whole.reads_deleted:
@@ -75,7 +80,8 @@ def known_by_metadata(spec: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Sc
             missing = unknown
         else:
             field = whole.snapshot.schema.field(each.column)
-            if not isinstance(field.type, t.Decimal) and field.type not in ORDERED:
+            is_time = with_times and isinstance(field.type, t.Timestamp) and field.type.unit == "us"
+            if not is_time and not isinstance(field.type, t.Decimal) and field.type not in ORDERED:
                 return None
             found = extreme_by_metadata(plan, field, largest=each.kind == "max")
             values.append(pa.scalar(None, field.type.arrow()) if found.value is None else found.value)

@@ -37,7 +37,12 @@ import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.expressions.ShiftLeft;
 import org.apache.spark.sql.catalyst.expressions.ShiftRight;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -193,6 +198,20 @@ public class Lakescan {
       return texts;
     }
 
+    /** All conditions of the filters, as SQL; null if Python cannot read them all, or something else stands above. */
+    List everyCondition() {
+      int count = 0;
+      for (int i = 0; i < above.size(); i++) {
+        LogicalPlan node = (LogicalPlan) above.get(i);
+        if (node instanceof LocalLimit || !node.deterministic()) {
+          return null;
+        }
+        count += node instanceof Filter ? Conditions.count(((Filter) node).condition()) : 0;
+      }
+      List found = conditions();
+      return found.size() == count ? found : null;
+    }
+
     /** The rows that the limit takes if there is no filter below it; -1 otherwise. */
     int limit() {
       for (int i = above.size() - 1; i >= 0 && !(above.get(i) instanceof Filter); i--) {
@@ -212,6 +231,11 @@ public class Lakescan {
       "InSet", "IsNaN", "IsNotNull", "IsNull", "LessThan", "LessThanOrEqual", "Like", "Literal", "Lower", "Multiply",
       "Not", "Or", "StartsWith", "Substring", "Subtract", "TruncDate", "TruncTimestamp", "Upper", "Year"
     }));
+
+    /** The number of conditions that AND joins. */
+    static int count(Expression condition) {
+      return condition instanceof And ? count(((And) condition).left()) + count(((And) condition).right()) : 1;
+    }
 
     static void add(Expression condition, DataSourceV2ScanRelation read, List texts) {
       if (condition instanceof And) {
@@ -287,7 +311,8 @@ public class Lakescan {
     private final Object scan;
     private final String text;
 
-    Request(Chain chain, List columns) throws Exception {
+    /** `totals` are the aggregates that are asked for, null for rows. */
+    Request(Chain chain, List columns, List conditions, List totals) throws Exception {
       session = org.apache.spark.sql.classic.SparkSession.active();
       scan = chain.read.scan();
       List names = new ArrayList();
@@ -296,7 +321,8 @@ public class Lakescan {
       }
       Map facts = new HashMap();
       facts.put("columns", names);
-      facts.put("conditions", chain.conditions());
+      facts.put("conditions", conditions);
+      facts.put("totals", totals);
       facts.put("limit", Integer.valueOf(chain.limit()));
       facts.put("name", value(scan, "shortName"));
       facts.put("options", new HashMap((Map) value(scan, "options")));
@@ -308,7 +334,7 @@ public class Lakescan {
       return session;
     }
 
-    /** The columns, conditions and limit above the read, and the read's name and options, as JSON. */
+    /** The columns, conditions, aggregates and limit above the read, and the read's name and options, as JSON. */
     public String text() {
       return text;
     }
@@ -345,10 +371,14 @@ public class Lakescan {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof LogicalPlan && new Chain((LogicalPlan) node).read != null;
+      return node instanceof Aggregate || (node instanceof LogicalPlan && new Chain((LogicalPlan) node).read != null);
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (node instanceof Aggregate) {
+        Object row = new Totals((Aggregate) node).row(replacement);
+        return row == null ? otherwise.apply(node) : row;
+      }
       if (!isDefinedAt(node)) {
         return otherwise.apply(node);
       }
@@ -356,13 +386,12 @@ public class Lakescan {
       List columns = chain.columns();
       Object answer;
       try {
-        answer = replacement.apply(new Request(chain, columns));
+        answer = replacement.apply(new Request(chain, columns, chain.conditions(), null));
       } catch (Exception gone) { // Python has ended, or was interrupted.
         return node;
       }
       if (answer instanceof String) {
-        String[] parts = ((String) answer).split("\n", 2);
-        throw throwable(parts[0], parts[1]);
+        throw throwable((String) answer);
       }
       if (!(answer instanceof LogicalPlan)) {
         return node;
@@ -375,8 +404,11 @@ public class Lakescan {
       return replaced;
     }
 
-    private static RuntimeException throwable(String kind, String message) {
-      Throwable error = org.apache.spark.sql.errors.QueryCompilationErrors.pythonDataSourceError("plan", kind, message);
+    /** Raises an error that Python answered: the name of the data source, and a message. */
+    static RuntimeException throwable(String answer) {
+      String[] parts = answer.split("\n", 2);
+      Throwable error =
+        org.apache.spark.sql.errors.QueryCompilationErrors.pythonDataSourceError("plan", parts[0], parts[1]);
       org.apache.spark.unsafe.Platform.throwException(error);
       return null;
     }
@@ -468,6 +500,141 @@ public class Lakescan {
         }
       }
       return false;
+    }
+  }
+
+  /** An aggregate of all rows of a read, which metadata may have: counts of rows, least and greatest values. */
+  static class Totals extends scala.runtime.AbstractPartialFunction {
+    private final Aggregate node;
+    private final Chain chain;
+    private final List wanted = new ArrayList();
+    private final List values = new ArrayList();
+
+    Totals(Aggregate node) {
+      this.node = node;
+      this.chain = new Chain(node.child());
+    }
+
+    /** A projection of the values, in the place of the aggregate; null if metadata does not prove them. */
+    Object row(java.util.function.Function replacement) {
+      List conditions = chain.read == null || !node.groupingExpressions().isEmpty() ? null : chain.everyCondition();
+      if (conditions == null || !find() || wanted.isEmpty()) {
+        return null;
+      }
+      List texts = new ArrayList();
+      for (int i = 0; i < wanted.size(); i++) {
+        texts.add(text((AggregateExpression) wanted.get(i)));
+      }
+      Object answer;
+      try {
+        answer = replacement.apply(new Request(chain, new ArrayList(), conditions, texts));
+      } catch (Exception gone) { // Python has ended, or was interrupted.
+        return null;
+      }
+      if (answer instanceof String) {
+        throw Reads.throwable((String) answer);
+      }
+      return answer instanceof byte[] ? projected((byte[]) answer) : null;
+    }
+
+    private boolean find() {
+      scala.collection.Iterator every = node.aggregateExpressions().iterator();
+      while (every.hasNext()) {
+        if (!find((Expression) every.next())) {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    private boolean find(Expression expression) {
+      if (expression instanceof AggregateExpression) {
+        wanted.add(expression);
+        return text((AggregateExpression) expression) != null;
+      }
+      if (expression instanceof PlanExpression || expression instanceof AttributeReference) {
+        return false;
+      }
+      scala.collection.Iterator children = expression.children().iterator();
+      while (children.hasNext()) {
+        if (!find((Expression) children.next())) {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    /** What Python is asked for: count, or min or max and a column; null for other functions. */
+    private String text(AggregateExpression expression) {
+      Expression function = expression.aggregateFunction();
+      if (expression.filter().isDefined()) {
+        return null;
+      }
+      if (function instanceof Count) {
+        scala.collection.Iterator children = function.children().iterator();
+        while (children.hasNext()) {
+          Object child = children.next();
+          if (!(child instanceof Literal) || ((Literal) child).value() == null) {
+            return null;
+          }
+        }
+        return expression.isDistinct() ? null : "count";
+      }
+      if (!(function instanceof Min || function instanceof Max)) {
+        return null;
+      }
+      Expression column = (Expression) function.children().head();
+      return column instanceof AttributeReference && chain.read.outputSet().contains((AttributeReference) column)
+        ? (function instanceof Min ? "min " : "max ") + ((AttributeReference) column).name()
+        : null;
+    }
+
+    /** `answer`: JSON of a title, and for each function its type and its value: a number, or the bytes in Base64. */
+    private LogicalPlan projected(byte[] answer) {
+      Map found;
+      try {
+        found = (Map) new com.fasterxml.jackson.databind.ObjectMapper().readValue(answer, Map.class);
+      } catch (java.io.IOException unreadable) {
+        return null;
+      }
+      for (int i = 0; i < wanted.size(); i++) {
+        DataType type = ((AggregateExpression) wanted.get(i)).dataType();
+        if (!type.simpleString().equals(((List) found.get("types")).get(i))) {
+          return null;
+        }
+        Object given = ((List) found.get("values")).get(i);
+        Object value = given == null
+          ? null
+          : given instanceof String
+            ? Files.decoded(java.util.Base64.getDecoder().decode((String) given), type)
+            : Files.decoded(((Number) given).longValue(), type.typeName());
+        String name = found.get("title") + ((AggregateExpression) wanted.get(i)).sql();
+        values.add(
+          new Alias(
+            new Literal(value, type), name, org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), none(),
+            scala.Option.empty(), none()));
+      }
+      List columns = new ArrayList();
+      scala.collection.Iterator every = node.aggregateExpressions().iterator();
+      while (every.hasNext()) {
+        columns.add(((Expression) every.next()).transformDown(this));
+      }
+      LogicalPlan row = new org.apache.spark.sql.catalyst.plans.logical.OneRowRelation();
+      return new Project(seq(columns), new Project(seq(values), row));
+    }
+
+    public boolean isDefinedAt(Object expression) {
+      return expression instanceof AggregateExpression;
+    }
+
+    public Object applyOrElse(Object expression, scala.Function1 otherwise) {
+      for (int i = 0; i < wanted.size(); i++) {
+        if (isDefinedAt(expression)
+            && ((AggregateExpression) wanted.get(i)).resultId().equals(((AggregateExpression) expression).resultId())) {
+          return ((Alias) values.get(i)).toAttribute();
+        }
+      }
+      return otherwise.apply(expression);
     }
   }
 
@@ -687,7 +854,7 @@ public class Lakescan {
       return found;
     }
 
-    private static Object decoded(byte[] data, DataType type) {
+    static Object decoded(byte[] data, DataType type) {
       if (type instanceof DecimalType) {
         DecimalType decimal = (DecimalType) type;
         BigDecimal value = new BigDecimal(new String(data, java.nio.charset.StandardCharsets.UTF_8));
@@ -696,7 +863,7 @@ public class Lakescan {
       return type.typeName().equals("string") ? (Object) UTF8String.fromBytes(data) : (Object) data;
     }
 
-    private static Object decoded(long bits, String kind) {
+    static Object decoded(long bits, String kind) {
       if (kind.equals("boolean")) {
         return Boolean.valueOf(bits != 0);
       } else if (kind.equals("byte")) {

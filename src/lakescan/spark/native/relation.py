@@ -156,14 +156,19 @@ class HiddenFacts:
 
 def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
     """The table, the snapshot, and how many of its files are read, as `explain` and the UI show them."""
-    metrics, words = plan.report.metrics, scan.table.words
+    metrics = plan.report.metrics
     count = f"{len(plan.table):,}"
     if metrics.skipped_data_manifests:
-        count += f" files, {metrics.skipped_data_manifests:,} {words.metadata_files} skipped"
+        count += f" files, {metrics.skipped_data_manifests:,} {scan.table.words.metadata_files} skipped"
     else:
         count += f" of {metrics.result_data_files + metrics.skipped_data_files:,} files"
+    return f"{title_of_table(scan)}: {count}"
+
+
+def title_of_table(scan: ScanSpec) -> str:
+    """The table and its snapshot, as `explain` and the UI show them."""
     name = scan.name or shown(scan.table.location)
-    return f"lakescan {scan.table.name} {name} {words.state} {scan.snapshot.id}: {count}"
+    return f"lakescan {scan.table.name} {name} {scan.table.words.state} {scan.snapshot.id}"
 
 
 def _bits(deleted: BitMap64) -> bytes | None:

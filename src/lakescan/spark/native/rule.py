@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,17 +20,22 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyspark
+from pyspark.sql.pandas.types import from_arrow_type
 
+from lakescan.aggregates import Aggregate, known_by_metadata
+from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import binds
-from lakescan.expressions.implied import implied
-from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, has_sql
+from lakescan.expressions.implied import Implied, implied
+from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.relation import JAVA, RelationFiles, title_of
+from lakescan.spark.native.relation import JAVA, RelationFiles, title_of, title_of_table
 from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.session import OF_PLANNING, conf, known_settings, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
@@ -133,6 +139,8 @@ class Replacement:
         found = self._scan(request, options)
         if found is None:
             return None
+        if read["totals"] is not None:
+            return _as_json(known_totals(spark, *found, read["totals"], read["conditions"]))
         return replaced_rows(spark, *found, read["columns"], read["conditions"], read["limit"])
 
     def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
@@ -167,15 +175,11 @@ def replaced_rows(
     Where Spark's reader can read none of the files, the Arrow lane reads them, if these are fewer columns or files.
     `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
     """
-    zone = session_zone(spark)
-    if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
+    usable = _in_session(spark, scan, staged)
+    if usable is None:
         return None
-    if "distributed" in (scan.planning_mode("data"), scan.planning_mode("delete")):
-        return None
-    if staged is not None:
-        staged.check(settings_of_session(spark))
-    scan = replace(scan, zone=zone)
-    pruning = [_implied(spark, scan, text) for text in conditions]
+    scan = usable
+    pruning = [_implied(spark, scan, text).predicate for text in conditions]
     is_narrowed = columns != scan.output.names
     if is_narrowed:
         scan = scan.narrowed(columns or [cheapest_column(scan)])
@@ -200,16 +204,83 @@ def replaced_rows(
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
 
 
-def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Predicate:
+def known_totals(
+    spark: SparkSession, scan: ScanSpec, staged: StagedReads | None, totals: list[str], conditions: list[str]
+) -> tuple[str, list[pa.Scalar]] | None:
+    """The title and the values of aggregates over the rows for which all conditions are true, if metadata has them.
+
+    `totals` are `count`, `min COLUMN` and `max COLUMN`. None if a value has to be found by reading rows.
+    """
+    usable = _in_session(spark, scan, staged)
+    if usable is None or why_arrow_session(spark, scan.options) is not None:
+        return None
+    if any(field.width for field in t.walk(usable.output.fields)):  # CHAR(n) is padded
+        return None
+    found = [_implied(spark, usable, text) for text in conditions]
+    if not all(each.exact for each in found):
+        return None
+    columns = _same_columns(usable)
+    wanted = [Aggregate(kind, name or None) for kind, _, name in (each.partition(" ") for each in totals)]
+    if any(each.column is not None and each.column not in columns for each in wanted):
+        return None
+    scan = usable.where(conjunction([each.predicate for each in found]))
+    values = known_by_metadata(scan, wanted, with_times=True)
+    return None if values is None else (f"{title_of_table(scan)}, metadata: ", values)
+
+
+def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
+    """The title, types and values as `Totals` of `Lakescan.java` takes them."""
+    if found is None:
+        return None
+    title, values = found
+    types = [from_arrow_type(each.type, prefer_timestamp_ntz=True).simpleString() for each in values]
+    return json.dumps({"title": title, "types": types, "values": [_encoded(each) for each in values]}).encode()
+
+
+def _encoded(value: pa.Scalar) -> int | str | None:
+    """A value for `Files.decoded`: bytes in Base64, or a number that stands for it."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_string(kind) or pa.types.is_decimal(kind):
+        return b64encode(str(value.as_py()).encode()).decode()
+    if pa.types.is_binary(kind):
+        return b64encode(value.as_py()).decode()
+    if pa.types.is_floating(kind):
+        floats, bits = ("<f4", "<i4") if kind == pa.float32() else ("<f8", "<i8")
+        return int(np.array([value.as_py()], floats).view(bits)[0])
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return int(value.cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py())
+    return int(value.as_py())
+
+
+def _in_session(spark: SparkSession, scan: ScanSpec, staged: StagedReads | None) -> ScanSpec | None:
+    """The scan in the session's time zone; None if the data source has to read it."""
+    zone = session_zone(spark)
+    if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
+        return None
+    if "distributed" in (scan.planning_mode("data"), scan.planning_mode("delete")):
+        return None
+    if staged is not None:
+        staged.check(settings_of_session(spark))
+    return replace(scan, zone=zone)
+
+
+def _same_columns(scan: ScanSpec) -> dict[str, t.Field]:
+    """The columns of the output that are columns of the table, under their own names."""
+    return {e.name: e.path[0] for e in scan.selection.columns if len(e.path) == 1 and e.path[0].name == e.name}
+
+
+def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Implied:
     """What a condition over the columns of a read implies of columns of the table."""
-    same = [each.path[0] for each in scan.selection.columns if len(each.path) == 1 and each.path[0].name == each.name]
-    schema = Schema(tuple(same))
+    schema = Schema(tuple(_same_columns(scan).values()))
     found = implied(
         condition[1:],
         schema,
         time_zone=zone_name(spark),
         case_sensitive=True,
         ansi=condition[0] == "1",
-    ).predicate
-    usable = [each for each in conjuncts(found) if binds(each, schema, zone=scan.zone, case_sensitive=True)]
-    return conjunction(usable)
+    )
+    parts = conjuncts(found.predicate)
+    usable = [each for each in parts if binds(each, schema, zone=scan.zone, case_sensitive=True)]
+    return Implied(conjunction(usable), found.exact and len(usable) == len(parts))
