@@ -36,7 +36,7 @@ def numbers(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) 
     days = [dt.date(2024, 1, 1) + dt.timedelta(n) for n in range(100)]
     rows = {
         "id": range(100),
-        "x": [n / 2 for n in range(100)],
+        "x": [n / 2 + 1 for n in range(100)],
         "s": [f"s{n:03d}" for n in range(100)],
         "d": days,
         "ts": [dt.datetime(day.year, day.month, day.day, 3, 4, 5, 6000) for day in days],
@@ -109,6 +109,16 @@ def test_totals_in_subqueries_and_unions_are_read_from_metadata(spark: Any, numb
     query = spark.sql("SELECT id FROM t WHERE id = (SELECT max(id) FROM t) UNION ALL SELECT count(*) FROM t")
     assert sorted(row[0] for row in query.collect()) == [99, 100]
     assert "metadata: " in plan_of(query)
+
+
+def test_a_zero_of_doubles_is_read_from_rows_which_have_its_sign(spark: Any, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("totalszero", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", "x DOUBLE", format="iceberg").append(pa.table({"x": [0.0, 1.0]}))
+    lakescan.spark.register(spark)
+    frame = spark.read.format("iceberg").load("totalszero.n.t")
+    assert str(frame.selectExpr("min(x)").first()[0]) == "0.0"
+    assert _is_known(frame.selectExpr("max(x)"))
 
 
 def test_rows_that_are_deleted_by_vectors_are_not_counted(spark: Any, tmp_path: Path) -> None:

@@ -450,6 +450,20 @@ def test_a_function_of_the_user_is_not_taken_for_sparks(spark: Any, numbers: tup
     assert frame.where(F.udf(lower, "string")(F.col("s")) == "n1").count() == 380
 
 
+def test_a_temporary_function_under_the_name_of_sparks_has_the_meaning_that_spark_gives_it(
+    spark: Any, numbers: tuple[str, str]
+) -> None:
+    """Spark 4.3 takes its own function, older ones that of the session."""
+    kind, name = numbers
+    other = spark.newSession()
+    other.udf.register("startswith", lambda text, prefix: True, "boolean")
+    other.sql("CREATE TEMPORARY FUNCTION lower(text STRING) RETURNS STRING RETURN 'z'")
+    lakescan.spark.register(other)
+    mine, plain = (other.read.format(kind).option("lane", lane).load(name) for lane in ("auto", "arrow"))
+    for condition in ("startswith(s, 'z')", "lower(s) = 'z'", "startswith(s, 'n1') AND lower(s) = s"):
+        assert len(mine.where(condition).collect()) == len(plain.where(condition).collect())
+
+
 def test_a_frame_stays_at_its_snapshot_when_the_table_changes(spark: Any, tmp_path: Path) -> None:
     catalog = lakescan.catalog("pinnedreads", warehouse=str(tmp_path))
     catalog.create_namespace("n")
