@@ -192,7 +192,7 @@ def test_namespaces_are_made_described_and_dropped(lake: lakescan.Catalog) -> No
         ("SHOW TABLES IN laek.shop", lakescan.NoSuchCatalog, "Did you mean 'lake'"),
         ("DESCRIBE lake.shop.ordres", lakescan.NoSuchTable, "has no table"),
         ("DROP TABLE lake.t", lakescan.InvalidStatement, "too short"),
-        ("ALTER TABLE lake.shop.t RENAME TO other.u", lakescan.NoSuchNamespace, "has no namespace 'other'"),
+        ("ALTER TABLE lake.shop.t RENAME TO elsewhere.u", lakescan.NoSuchNamespace, "has no namespace 'elsewhere'"),
     ],
 )
 def test_names_that_are_not_there_say_so(lake, statement: str, error: type[Exception], message: str) -> None:
