@@ -167,7 +167,5 @@ def _as_sql(value: object, kind: t.Type) -> str:
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if kind in t.INTEGRAL or kind == t.BOOLEAN:
         return str(value).lower()
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
     text = str(value) if kind in t.FLOATING else text_of(pa.scalar(value, kind.arrow()))
     return f"CAST('{text}' AS {spark_type(kind).simpleString()})"

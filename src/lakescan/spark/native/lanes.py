@@ -136,10 +136,10 @@ def _why_type(field: t.Field) -> str | None:
 
 
 def _has_default_in_spark(kind: t.Type) -> bool:
-    """Whether Spark's readers return defaults of a type: the vectorized one fails for decimals of more than 64 bits."""
+    """Whether Spark's readers return defaults of a type: not the vectorized one of bytes, or decimals over 64 bits."""
     if isinstance(kind, t.Decimal):
         return kind.precision <= _MOST_DIGITS
-    return not isinstance(kind, t.Struct | t.ListOf | t.MapOf)
+    return kind != t.BINARY and not isinstance(kind, t.Struct | t.ListOf | t.MapOf | t.Fixed)
 
 
 def _is_plain(kind: t.Type) -> bool:
