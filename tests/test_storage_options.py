@@ -104,7 +104,7 @@ def test_values_that_cannot_be_and_contradictions_are_refused_and_not_shown() ->
     with pytest.raises(InvalidOption, match=r"s3\.anonymous.*true or false"):
         Storage({"s3.anonymous": "perhaps"})
     with pytest.raises(InvalidOption, match="twice") as raised:
-        Storage({"s3.secret-access-key": "hidden", "aws_secret_access_key": "other"})
+        Storage({"s3.secret-access-key": "hidden", "aws_secret_access_key": "another-key"})
     assert "hidden" not in str(raised.value)
     assert "hidden" not in repr(StorageOptions.of({"secret_key": "hidden"}))
 
