@@ -36,6 +36,7 @@ def main(folder: str) -> None:
         options(spark, name, path)
         threads(spark, name, path)
         errors(spark, name, path)
+        functions(spark, name, path)
     left_alone(spark, folder)
     sessions(spark, f"{folder}/t")
     spark.stop()
@@ -157,10 +158,20 @@ def left_alone(spark: SparkSession, folder: str) -> None:
     assert replaced(spark) == before
 
 
+def functions(spark: SparkSession, name: str, path: str) -> None:
+    """A function that a session registered before lakescan, under a name of Spark's, prunes as Spark resolves it."""
+    other = spark.newSession()
+    other.udf.register("startswith", lambda text, prefix: True, "boolean")
+    lakescan.spark.register(other)
+    counts = [load(other, name, path, lane=lane).where("startswith(part, 'z')").count() for lane in ("auto", "arrow")]
+    assert counts[0] == counts[1], counts
+    other.client.close()  # while the server is there: a channel that closes after it waits for an answer
+
+
 def sessions(spark: SparkSession, path: str) -> None:
     """Sessions that are made of one another share the list of hooks: of requests of others, a hook takes no notice."""
     lakescan.spark.register(spark)
-    (hook,) = spark.client._session_hooks
+    hook = next(each for each in spark.client._session_hooks if each.session_id == spark.session_id)
     request = spark.client._execute_plan_request_with_metadata()
     request.plan.root.CopyFrom(load(spark, "delta", path)._plan.plan(spark.client))
     read = request.plan.SerializeToString()

@@ -169,6 +169,15 @@ def test_windows_generators_aggregates_and_samples_let_no_condition_pass() -> No
         assert all(limit is None for _, _, limit in needs(frame.limit(3))) or frame._plan._child is not None
 
 
+def test_a_filter_that_is_not_deterministic_lets_no_condition_pass() -> None:
+    for condition in (F.rand() < 0.5, F.expr("id > 3 and rand() < 0.5"), (F.col("id") > 3) & (F.rand(7) < 0.5)):
+        assert pruning(read().where(condition).where("id > 5")) == ""
+    mine = F.udf(lambda v: v, LongType())("id") > 3
+    assert pruning(read().where(mine).where("id > 5")) == "id > 5"
+    assert pruning(read().where(F.expr("mine(id) and x < 2")).where("id > 5")) == "x < 2.0"
+    assert pruning(read().where("id > 5").where(F.rand() < 0.5)) == "id > 5"
+
+
 def test_a_condition_on_the_keys_of_groups_passes() -> None:
     frame = read().groupBy("id", F.year("day").alias("y")).agg(F.count("x").alias("c"))
     assert pruning(frame.where("id > 5 and c > 3")) == "id > 5"

@@ -79,6 +79,13 @@ _ROW_WISE_NAMES = (
     "try_subtract try_multiply try_divide try_element_at"
 )
 ROW_WISE = frozenset(_ROW_WISE_NAMES.split())
+# Functions whose result may be another one in the next evaluation for the same row.
+_RANDOM = frozenset(
+    (
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
+        *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
+    )
+)
 _SCALAR_UDF = frozenset((100, 101, 200))  # one row after the other, with Arrow or without, and pandas' scalar functions
 
 
@@ -300,6 +307,40 @@ def is_row_wise(expression: Any) -> bool:
                 return False
         stack.extend(parts_of(message))
     return True
+
+
+def functions_called(messages: Iterable[Any]) -> set[str]:
+    """The names of the functions that messages call in expressions and their texts, in lower case; no operators."""
+    found: set[str] = set()
+    stack = list(messages)
+    while stack:
+        message = stack.pop()
+        if is_expression(message):
+            kind = message.WhichOneof("expr_type")
+            if kind == "unresolved_function":
+                found.add(message.unresolved_function.function_name.lower())
+            elif kind == "expression_string":
+                found |= functions_in(message.expression_string.expression)
+        stack.extend(parts_of(message))
+    return {name for name in found if _WORD.fullmatch(name)}
+
+
+def is_random(expression: Any) -> bool:
+    """Whether an expression calls a function that is known not to be deterministic."""
+    stack = [expression]
+    while stack:
+        message = stack.pop()
+        if is_expression(message):
+            kind = message.WhichOneof("expr_type")
+            part: Any = getattr(message, kind) if kind else None
+            if kind in ("unresolved_function", "call_function") and part.function_name.lower() in _RANDOM:
+                return True
+            if kind == "common_inline_user_defined_function" and not part.deterministic:
+                return True
+            if kind == "expression_string" and functions_in(part.expression) & _RANDOM:
+                return True
+        stack.extend(parts_of(message))
+    return False
 
 
 def _is_row_wise_text(text: str) -> bool:

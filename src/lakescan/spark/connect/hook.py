@@ -47,6 +47,7 @@ from lakescan.expressions.predicate import (
 from lakescan.options.declaration import Group
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads, is_audited
+from lakescan.spark.connect.expressions import functions_called
 from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, all_relations, narrowed, relations_of
 from lakescan.spark.frames import cheapest_column, planned_now
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, known_settings
@@ -73,6 +74,7 @@ _TIMESTAMPS = "spark.sql.timestampType"
 _FUNCTION = re.compile(r"\bfunction\s+(?:if\s+not\s+exists\s+)?(?:[\w`]+\.)*`?(\w+)", re.IGNORECASE)
 _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 _MOST_OWN = 64
+_SPARKS_FUNCTIONS = "org.apache.spark.sql.catalyst.expressions."
 _MOST_KEPT = 16  # relations that were made, for actions that need the same of a read
 _PLANS = ("schema", "explain", "tree_string", "is_local", "is_streaming", "input_files", "semantic_hash")
 _CACHED = ("persist", "unpersist", "get_storage_level")
@@ -148,6 +150,7 @@ class ReadReplacement:
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._has_views = False
         self._own_functions: frozenset[str] = frozenset()
+        self._asked_functions: set[str] = set()
         self._local: bool | None = None
         self._busy = threading.local()
         analyze, hook = spark.client._analyze, ref(self)
@@ -215,6 +218,21 @@ class ReadReplacement:
         if names:
             self._own_functions |= {name.lower() for name in names}
 
+    def _ask_functions(self, roots: list[Any]) -> None:
+        """Ask the server, once for each name, which functions of a plan are not Spark's own.
+
+        The session may have registered one under a name of Spark's before lakescan.
+        """
+        with self._lock:
+            for name in sorted(functions_called(roots) - self._asked_functions):
+                try:
+                    kind = str(self._session.catalog.getFunction(quoted(name)).className)
+                except PySparkException:  # there is none, or it is hidden
+                    kind = ""
+                if not kind.startswith(_SPARKS_FUNCTIONS):
+                    self._own_functions |= {name}
+                self._asked_functions.add(name)
+
     def _replace_in(self, plan: Any) -> None:
         """Replace the reads in a plan."""
         _unpack(plan)
@@ -249,6 +267,7 @@ class ReadReplacement:
         if not reads and not cached:
             return False
         session = self._settings()
+        self._ask_functions(roots)
         found = narrowed(
             roots,
             self._columns_of,

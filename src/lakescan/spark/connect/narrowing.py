@@ -24,6 +24,7 @@ from lakescan.spark.connect.expressions import (
     Trees,
     column,
     is_expression,
+    is_random,
     is_row_wise,
     member,
     parsed_item,
@@ -487,8 +488,10 @@ class _Narrowing:
     def _down_filter(self, node: _Node, op: Any, above: Above) -> None:
         scope = self._scope(node)
         needed, everything = self._needed(node, above, references([op.condition], scope), rest=True)
-        own = tuple(Trees(scope, self._own).conjuncts(op.condition))
-        self._down(node.inputs[0], Above((*above.conditions, *own), needed, None, everything))
+        # As in Spark, a condition that is not deterministic has to see the rows that conditions above it remove.
+        own = () if is_random(op.condition) else tuple(Trees(scope, self._own).conjuncts(op.condition))
+        outer = above.conditions if is_row_wise(op.condition) else ()
+        self._down(node.inputs[0], Above((*outer, *own), needed, None, everything))
 
     def _down_project(self, node: _Node, op: Any, above: Above) -> None:
         if not node.inputs:
