@@ -21,13 +21,13 @@ _KEY = 123_456
 _TASKS = {"one row": "point", "count and sum": "total"}
 _AIMS = {"count and sum": 1.0}
 _IN_OWN_PROCESS = """
-import json, resource, statistics, sys, time
+import json, os, resource, statistics, sys, time
 path, key, kind = sys.argv[1:]
 from pyspark.sql import SparkSession
 import lakescan.spark
+os.environ["PYSPARK_PYTHON"] = sys.executable
 builder = SparkSession.builder
-builder = builder.remote("local[2]") if kind == "connect" else builder.master("local[2]")
-spark = builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
+spark = (builder.remote("local[2]") if kind == "connect" else builder.master("local[2]")).getOrCreate()
 spark.range(10).count()
 lakescan.spark.register(spark)
 tasks = {
