@@ -312,35 +312,35 @@ def is_row_wise(expression: Any) -> bool:
 def functions_called(messages: Iterable[Any]) -> set[str]:
     """The names of the functions that messages call in expressions and their texts, in lower case; no operators."""
     found: set[str] = set()
-    stack = list(messages)
-    while stack:
-        message = stack.pop()
-        if is_expression(message):
-            kind = message.WhichOneof("expr_type")
-            if kind == "unresolved_function":
-                found.add(message.unresolved_function.function_name.lower())
-            elif kind == "expression_string":
-                found |= functions_in(message.expression_string.expression)
-        stack.extend(parts_of(message))
+    for kind, part in _expressions(messages):
+        if kind == "unresolved_function":
+            found.add(part.function_name.lower())
+        elif kind == "expression_string":
+            found |= functions_in(part.expression)
     return {name for name in found if _WORD.fullmatch(name)}
 
 
 def is_random(expression: Any) -> bool:
     """Whether an expression calls a function that is known not to be deterministic."""
-    stack = [expression]
+    for kind, part in _expressions([expression]):
+        if kind in ("unresolved_function", "call_function") and part.function_name.lower() in _RANDOM:
+            return True
+        if kind == "common_inline_user_defined_function" and not part.deterministic:
+            return True
+        if kind == "expression_string" and functions_in(part.expression) & _RANDOM:
+            return True
+    return False
+
+
+def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
+    """The kinds of the expressions in messages, at any depth, with what each kind has."""
+    stack = list(messages)
     while stack:
         message = stack.pop()
         if is_expression(message):
             kind = message.WhichOneof("expr_type")
-            part: Any = getattr(message, kind) if kind else None
-            if kind in ("unresolved_function", "call_function") and part.function_name.lower() in _RANDOM:
-                return True
-            if kind == "common_inline_user_defined_function" and not part.deterministic:
-                return True
-            if kind == "expression_string" and functions_in(part.expression) & _RANDOM:
-                return True
+            yield kind, getattr(message, kind) if kind else None
         stack.extend(parts_of(message))
-    return False
 
 
 def _is_row_wise_text(text: str) -> bool:

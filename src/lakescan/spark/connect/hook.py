@@ -103,16 +103,20 @@ def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str,
 
 def is_installed(spark: SparkSession) -> bool:
     """Whether the replacement is installed for a session."""
-    hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or []
-    return any(isinstance(each, ReadReplacement) and each.session_id == spark.session_id for each in hooks)
+    return _hook_of(spark) is not None
 
 
 def read_of(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
     """The rows of a scan as a read that is replaced when a query is sent; None where that is not possible."""
-    hooks = getattr(spark.client, "_session_hooks", ())
-    own = (each for each in hooks if isinstance(each, ReadReplacement) and each.session_id == spark.session_id)
-    hook = next(own, None)
+    hook = _hook_of(spark)
     return None if hook is None else hook.read_of(scan)
+
+
+def _hook_of(spark: SparkSession) -> ReadReplacement | None:
+    """The replacement that is installed for a session; sessions that are made of one another share the list."""
+    hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or ()
+    own = (each for each in hooks if isinstance(each, ReadReplacement) and each.session_id == spark.session_id)
+    return next(own, None)
 
 
 @dataclass

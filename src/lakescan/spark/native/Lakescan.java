@@ -638,6 +638,7 @@ public class Lakescan {
     }
   }
 
+  /** The data source of a read as Python pickled it, with the snapshot that it is pinned to. */
   static byte[] pickledSource(Object scan) throws Exception {
     Object source = value(scan, "ds");
     Object made = value(source, "dataSourceInPython");

@@ -138,9 +138,9 @@ class HiddenFacts:
         return f"{_HIDDEN}{name}" in self.columns
 
     def name_of(self, field: t.Field) -> str | None:
-        """The hidden column that has the values of a field for each file; None if files have it, some or all."""
+        """The hidden column that has the value of a field for each file; None if the files have the field."""
         name = {FILE.id: "file", SPEC_ID.id: "spec"}.get(field.id, f"constant_{field.id}")
-        if name not in self or f"is_constant_{field.id}" in self:
+        if name not in self:
             return None
         return f"{_HIDDEN}{name}" if _type(self.columns[f"{_HIDDEN}{name}"].type) == spark_type(field.type) else None
 
