@@ -392,6 +392,20 @@ def test_only_files_with_deletes_have_a_filter_for_them(spark: Any, numbers: tup
     assert (frame.where("id < 150").count(), frame.where("id > 250").count(), frame.count()) == (150, 135, 380)
 
 
+def test_spark_estimates_the_size_of_a_read_as_that_of_its_parquet_files(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    files = lakescan.table(name).scan().plan().files["path"].to_pylist()
+    for columns in (["id"], ["x", "s"], ["id", "x", "s"]):
+        read = spark.read.format(kind).load(name).select(*columns)
+        assert is_replaced(read)
+        plain = spark.read.parquet(*(unquote(each) for each in files)).select(*columns)
+        assert abs(_estimated_bytes(read) - _estimated_bytes(plain)) <= 1
+
+
+def _estimated_bytes(frame: Any) -> int:
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
 def test_columns_that_a_query_does_not_need_are_not_read(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     frame = spark.read.format(kind).load(name).where("id < 100")

@@ -680,11 +680,12 @@ public class Lakescan {
    *
    * `index` is the name of the column for the positions of rows, if they are needed. Rows whose bit is set in the hidden
    * column `deleted` are left out. `outputs` is a JSON list of the output: for each column a name, the name of a column
-   * here, and whether it is protected from filters of Spark's Parquet reader; null for all columns here.
+   * here, and whether it is protected from filters of Spark's Parquet reader; null for all columns here. `width` are the
+   * bytes that Spark counts for a row of the whole table.
    */
   public static Object frame(
       Object session, String title, String root, byte[] packed, String hidden, String columns, String options,
-      String index, String deleted, String outputs) throws Exception {
+      String index, String deleted, String outputs, int width) throws Exception {
     com.fasterxml.jackson.databind.ObjectMapper json = new com.fasterxml.jackson.databind.ObjectMapper();
     StructType facts = (StructType) DataType.fromJson(hidden);
     StructType data = (StructType) DataType.fromJson(columns);
@@ -693,8 +694,10 @@ public class Lakescan {
     }
     scala.collection.immutable.Map all = scala.collection.immutable.Map$.MODULE$.from(
       scala.jdk.javaapi.CollectionConverters.asScala((Map) json.readValue(options, Map.class)));
+    // Spark gives each column the part of the bytes that its width is of all columns: as if all columns were here.
+    double share = (8.0 + data.defaultSize() + facts.defaultSize()) / (8.0 + width);
     HadoopFsRelation relation = new HadoopFsRelation(
-      new Files(title, root, packed, facts), facts, data, scala.Option.empty(), new ParquetFileFormat(), all,
+      new Files(title, root, packed, facts, share), facts, data, scala.Option.empty(), new ParquetFileFormat(), all,
       (org.apache.spark.sql.classic.SparkSession) session);
     LogicalPlan plan;
     try {
@@ -796,13 +799,15 @@ public class Lakescan {
     private final Path root;
     private final byte[] packed;
     private final StructType hidden;
+    private final double share;
     private final int hash;
     private String[] paths;
     private long[] sizes;
     private Object[][] values;
 
-    public Files(String title, String root, byte[] packed, StructType hidden) {
+    public Files(String title, String root, byte[] packed, StructType hidden, double share) {
       this.title = title;
+      this.share = share;
       this.root = new Path(root);
       this.packed = packed;
       this.hidden = hidden;
@@ -947,12 +952,13 @@ public class Lakescan {
 
     public void refresh() {}
 
+    /** The bytes of the columns that are read, by which Spark chooses joins. */
     public long sizeInBytes() {
       long total = 0;
       for (int i = 0; i < sizes.length; i++) {
         total += sizes[i];
       }
-      return total;
+      return (long) Math.ceil(total * share);
     }
 
     public StructType partitionSchema() {

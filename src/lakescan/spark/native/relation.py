@@ -41,6 +41,21 @@ _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
 # Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
 _OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false"}
+# `DataType.defaultSize` of types that do not take eight bytes.
+_SIZES = {
+    "boolean": 1,
+    "byte": 1,
+    "short": 2,
+    "int": 4,
+    "float": 4,
+    "date": 4,
+    "string": 20,
+    "uuid": 20,
+    "binary": 100,
+    "variant": 2048,
+    "unknown": 1,
+}
+_MOST_DIGITS = 18  # of a decimal that takes eight bytes
 _VARIABLE = (s.StringType, s.BinaryType, s.DecimalType)
 _CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which is one JVM
 
@@ -113,6 +128,7 @@ class RelationFiles(NativeFiles):
             INDEX if needs_index else None,
             f"{_HIDDEN}{_DELETED}" if facts.has_deletes else None,
             None if outputs is None else json.dumps(outputs),
+            sum(_default_size(each.type) for each in self._scan.snapshot.schema.fields),
         )
         return DataFrame(frame, self._spark)
 
@@ -169,6 +185,17 @@ def title_of_table(scan: ScanSpec) -> str:
     """The table and its snapshot, as `explain` and the UI show them."""
     name = scan.name or shown(scan.table.location)
     return f"lakescan {scan.table.name} {name} {scan.table.words.state} {scan.snapshot.id}"
+
+
+def _default_size(kind: t.Type) -> int:
+    """Return the bytes that Spark counts for a value of a type when it estimates sizes (`DataType.defaultSize`)."""
+    if isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+        return sum(_default_size(each.type) for each in t.children(kind))
+    if isinstance(kind, t.Decimal):
+        return 8 if kind.precision <= _MOST_DIGITS else 16
+    if isinstance(kind, t.Fixed | t.Geospatial):
+        return _SIZES["binary"]
+    return _SIZES.get(kind.name, 8) if isinstance(kind, t.Atomic) else 8
 
 
 def _bits(deleted: BitMap64) -> bytes | None:
