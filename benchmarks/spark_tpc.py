@@ -42,7 +42,7 @@ _MOST = 30  # of the queries
 def run(rows: int, runs: int) -> str:
     """Both benchmarks, whatever `rows` says."""
     parts = []
-    spark = session()
+    spark = session("4g")  # with 1 GB, Spark now and then cannot broadcast what it chooses to, of Parquet files, too
     lakescan.spark.register(spark)
     try:
         for name in _KEYS:

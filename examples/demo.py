@@ -82,8 +82,8 @@ def run_on_spark(orders: Scan, customers: Scan) -> pa.Table:
         spark.stop()
 
 
-def session() -> SparkSession:
-    """A local session with little log output."""
+def session(memory: str = "1g") -> SparkSession:
+    """A local session with little log output, whose JVM has so much memory if this process starts it."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("lakescan demo")
@@ -91,6 +91,7 @@ def session() -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        "spark.driver.memory": memory,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
     }
