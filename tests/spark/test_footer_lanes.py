@@ -1,4 +1,4 @@
-"""Files that Spark's own reader cannot read take the Arrow lane, file by file: no field ids, other compressions."""
+"""Files that Spark's own reader cannot read take the Arrow lane, file by file."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_files_with_field_ids_stay_native_beside_added_files_without_them(
         table.append(rows(n))
     added(tmp_path, table)
     table.append(rows(9))
-    assert reasons(table) == (4, ["it has no field ids: its columns are found by the table's name mapping"])
+    assert reasons(table) == (5, [])
     monkeypatch.setattr(native_lanes, "_MOST_MAPPED", 2)
     native, why = reasons(table)
     assert native <= 2

@@ -86,6 +86,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
     "d": (pa.float64(), [0.1, math.nan, -0.0, None], ["x > 0.1", "x = 0", "x in (0.0, 7)", "x != 5"]),
     "s": (pa.string(), ["a%b", "ab", "é", None], ["x like 'a\\\\%%'", "x not like 'a%'", "x > 'b'", "x = 'é'"]),
     "y": (pa.binary(), [b"\x00\xff", b"", None], ["x = X'00ff'"]),
+    "fx": (pa.binary(2), [b"\x00\xff", b"ab", None], ["x = X'00ff'", "x is null"]),
     "dt": (pa.date32(), [date(1, 1, 1), date(2026, 2, 3), None], ["x < '2000-01-01'", "x = '2026-02-03'"]),
     "ts": (
         pa.timestamp("us"),
@@ -103,6 +104,8 @@ VALUES: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
 @pytest.mark.parametrize("kind", VALUES)
 def test_every_plain_type_and_its_conditions(spark, tmp_path: Path, name: str, kind: str) -> None:
     arrow, values, conditions = VALUES[kind]
+    if name == "delta" and kind == "fx":
+        arrow = pa.binary()
     rows = pa.table({"x": pa.array(values, arrow), "n": pa.array(range(len(values)), pa.int64())})
     if name == "iceberg":
         table = local_catalog(tmp_path).create_table("n.t", rows.schema)
@@ -388,11 +391,11 @@ def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
 
 
 def test_what_the_native_lane_cannot_read_is_refused_where_it_is_asked_for(spark, tmp_path: Path) -> None:
-    table = local_catalog(tmp_path).create_table("n.t", pa.schema({"f": pa.binary(4)}))
-    table.append(pa.table({"f": pa.array([bytes(4)], pa.binary(4))}))
+    table = local_catalog(tmp_path).create_table("n.t", pa.schema({"f": pa.uuid()}))
+    table.append(pa.table({"f": pa.array([bytes(16)], pa.uuid())}))
     scan = lakescan.table(table.metadata_location).scan()
     assert scan.to_spark(spark).count() == 1
-    with pytest.raises(lakescan.UnsupportedFeature, match="column 'f' is of type fixed"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="column 'f' is of type uuid"):
         scan.options(lane="native").to_spark(spark)
     with pytest.raises(lakescan.InvalidOption, match="auto, native or arrow"):
         scan.options(lane="fast")
@@ -404,7 +407,7 @@ def test_missing_files_are_an_error_whatever_the_session_ignores(spark, numbers:
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
         with pytest.raises(lakescan.MissingFile):
-            scan.to_spark(spark).count()
+            scan.to_spark(spark).collect()
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
@@ -632,3 +635,168 @@ def test_deletes_in_another_spelling_and_files_that_are_listed_twice(spark, tmp_
     twice = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
     assert any("read more than once" in each for each in choose_lanes(twice.spec, twice.spec.plan(), spark).reasons)
     assert sorted(row.id for row in twice.to_spark(spark).collect()) == sorted([n for n in range(10) if n != 3] * 2)
+
+
+def by_spark(spark: Any, scan: lakescan.Scan, *, without: str | None = None) -> pa.Table:
+    """The rows that a query reads by Spark's own reader in a classic session, which are those of the Arrow lane."""
+    frame = scan.to_spark(spark)
+    plan = frame._jdf.queryExecution().toString()
+    assert ("BatchScan" in plan) == (without is not None)
+    if without is not None:
+        assert without in lakescan.spark.explain(scan)
+    found = frame.toArrow()
+    assert differences(found, scan.to_arrow()) == ""
+    return found
+
+
+def test_the_partition_of_a_row_is_a_constant_of_its_file(spark, tmp_path: Path) -> None:
+    """A struct of the fields of all partition specs, null for those that the file's spec lacks."""
+    lakescan.spark.register(spark)
+    lake = lakescan.catalog("partitionlanes", warehouse=str(tmp_path))
+    lake.create_namespace("n")
+    columns = "id BIGINT, s STRING, d DATE, n DECIMAL(9,2), t TIMESTAMP"
+    partitions = ["s", "bucket(3, id)", "n", "hours(t)"]
+    properties = {"write.delete.mode": "merge-on-read", "format-version": "2"}
+    table = lake.create_table("n.t", columns, partition_by=partitions, properties=properties)
+    kinds = pa.schema(table.scan().schema.arrow() if hasattr(table.scan().schema, "arrow") else table.scan().schema)
+    rows = {
+        "id": [1, 2, 3, None],
+        "s": ["a", "b", None, "a"],
+        "d": [date(2024, 1, 1), date(1960, 2, 3), None, date(2024, 1, 2)],
+        "n": [Decimal("1.50"), None, Decimal("-0.01"), Decimal("1.50")],
+        "t": [datetime(2024, 1, 1, 5, tzinfo=UTC), datetime(1960, 1, 1, tzinfo=UTC), None, None],
+    }
+    table.append(pa.table(rows, schema=kinds))
+    lakescan.sql("ALTER TABLE partitionlanes.n.t ADD PARTITION FIELD days(d)")
+    lakescan.sql("ALTER TABLE partitionlanes.n.t DROP PARTITION FIELD s")
+    lakescan.table("partitionlanes.n.t").append(pa.table(rows, schema=kinds))
+    lakescan.table("partitionlanes.n.t").delete("id = 2")
+    scan = lakescan.table("partitionlanes.n.t").scan()
+    assert by_spark(spark, scan.select("id", "_partition", "_spec_id")).num_rows == 6
+    assert by_spark(spark, scan.select("_partition")).num_rows == 6
+    assert native(spark, scan.select("_partition", "id", "_file", "_pos")).num_rows == 6
+    name = next(f for f in lakescan.table("partitionlanes.n.t").scan().select("_partition").schema.names)
+    assert name == "_partition"
+    for condition in ("_partition.s = 'a'", "_partition.n = 1.5", "_partition.s IS NULL"):
+        assert by_spark(spark, scan.select("id", "s").where(condition)).num_rows > 0
+    frame = scan.select("id", "_partition").to_spark(spark)
+    assert frame.where("_partition.s = 'a' AND id IS NOT NULL").count() == 1
+
+
+def test_a_table_without_partitions_has_an_empty_struct_as_partition(spark, numbers: Any) -> None:
+    lakescan.spark.register(spark)
+    scan = lakescan.table(numbers.metadata_location).scan().select("n", "_partition")
+    by_spark(spark, scan, without="the metadata column _partition of a table without partitions")
+
+
+ORC_TYPES: dict[str, pa.DataType] = {
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "decimal(9, 2)": pa.decimal128(9, 2),
+    "decimal(20, 3)": pa.decimal128(20, 3),
+}
+
+
+def orc_values(kind: pa.DataType) -> list[Any]:
+    if pa.types.is_decimal(kind):
+        return [Decimal("1.50"), None, Decimal("-0.01")]
+    if pa.types.is_boolean(kind):
+        return [True, None, False]
+    if pa.types.is_floating(kind):
+        return [1.5, None, math.nan]
+    if pa.types.is_integer(kind):
+        return [1, None, -7]
+    return ["a", None, "é"] if pa.types.is_string(kind) else [b"\x00\xff", None, b""]
+
+
+def orc_table(folder: Path, types: dict[str, pa.DataType], names: dict[str, str], *more: pa.Table) -> str:
+    """An Iceberg table of ORC files: one with all columns under some names, and more."""
+    fields = [{"id": n, "name": f"c{n}", "required": False, "type": kind} for n, kind in enumerate(types, 1)]
+    arrow = [
+        pa.field(names.get(f"c{n}", f"c{n}"), kind, metadata={"PARQUET:field_id": str(n)})
+        for n, kind in enumerate(types.values(), 1)
+    ]
+    first = pa.table([pa.array(orc_values(f.type), f.type) for f in arrow], schema=pa.schema(arrow))
+    return write_table(folder / "t", fields, [first, *more], file_format="orc")
+
+
+def test_orc_files_are_read_by_sparks_orc_reader(spark, tmp_path: Path) -> None:
+    """Columns are found by their ids, whatever their names in a file, and filters find NaN."""
+    lakescan.spark.register(spark)
+    renamed = {"c1": "c2", "c2": "c1", "c5": "C6", "c6": "text"}
+    one = pa.table([[5, 6]], schema=pa.schema([pa.field("c3", pa.int64(), metadata={"PARQUET:field_id": "1"})]))
+    scan = lakescan.table(orc_table(tmp_path, ORC_TYPES, renamed, one)).scan()
+    assert by_spark(spark, scan).num_rows == 5
+    frame = scan.to_spark(spark)
+    assert "FileScan orc lakescan iceberg" in frame._jdf.queryExecution().toString()
+    conditions = ["c1 = 5", "c1 > 0", "c2 < 0", "c3 > 5", "c4 = double('NaN')", "c5 = 'a'", "c5 >= 'b'", "c6"]
+    for condition in [*conditions, "c8 = 1.5", "c9 < 1", "c7 = X'00ff'", "c4 IS NULL", "c4 <> 7"]:
+        rows = frame.where(condition).toArrow()
+        assert differences(rows, scan.where(condition).to_arrow()) == "", condition
+        assert rows.num_rows > 0, condition
+    assert frame.count() == 5
+    assert frame.where("c1 > 0").selectExpr("sum(c1)", "max(c5)").first()[0] == 12
+    assert by_spark(spark, scan.select("c1", "_file", "_spec_id")).num_rows == 5
+    assert "2 files in the native lane, 2 of them by the names of their columns" in lakescan.spark.explain(scan)
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+@pytest.mark.parametrize("sensitive", ["true", "false"])
+def test_orc_files_in_other_sessions(spark, tmp_path: Path, vectorized: str, sensitive: str) -> None:
+    lakescan.spark.register(spark)
+    settings = {"spark.sql.orc.enableVectorizedReader": vectorized, "spark.sql.caseSensitive": sensitive}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        scan = lakescan.table(orc_table(tmp_path, ORC_TYPES, {"c1": "C2", "c2": "C1"})).scan()
+        assert by_spark(spark, scan).num_rows == 3
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@pytest.mark.parametrize(
+    ("types", "names", "why"),
+    [
+        ({"date": pa.date32()}, {}, "it is an ORC file, and column 'c1' is of type date"),
+        ({"timestamp": pa.timestamp("us")}, {}, "it is an ORC file, and column 'c1' is of type timestamp"),
+        ({"long": pa.int32()}, {}, "it is an ORC file, and column 'c1' is long in the table and int32 in the file"),
+        ({"long": pa.int64(), "int": pa.int32()}, {"c1": "a", "c2": "A"}, "names of its columns differ only in case"),
+        ({"long": pa.int64()}, {"c1": "_col0"}, "it is an ORC file whose columns Spark would find by their places"),
+    ],
+    ids=["date", "timestamp", "promoted", "case", "places"],
+)
+def test_orc_files_that_sparks_reader_would_read_otherwise(
+    spark, tmp_path: Path, types: dict[str, pa.DataType], names: dict[str, str], why: str
+) -> None:
+    lakescan.spark.register(spark)
+    fields = {kind: pa.int32() if "promoted" in str(kind) else arrow for kind, arrow in types.items()}
+    if "date" in types or "timestamp" in types:
+        kind = next(iter(types.values()))
+        file = pa.table(
+            [pa.array([1, None], pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)],
+            schema=pa.schema([pa.field("c1", kind, metadata={"PARQUET:field_id": "1"})]),
+        )
+        entry = [{"id": 1, "name": "c1", "required": False, "type": next(iter(types))}]
+        location = write_table(tmp_path / "t", entry, [file], file_format="orc")
+    else:
+        location = orc_table(tmp_path, fields, names)
+    by_spark(spark, lakescan.table(location).scan(), without=why)
+
+
+def test_positions_and_deletes_of_orc_files_need_the_arrow_lane(spark, tmp_path: Path) -> None:
+    lakescan.spark.register(spark)
+    location = orc_table(tmp_path, {"long": pa.int64()}, {})
+    scan = lakescan.table(location).scan()
+    by_spark(spark, scan.select("c1", "_pos"), without="Spark's reader has no positions of its rows")
+    [path] = scan.plan().files["path"].to_pylist()
+    deletes = [write_position_deletes(f"file://{tmp_path}/t/data/p.parquet", [(path, 1)])]
+    numbered = local(location).with_name("00001-a.metadata.json")
+    local(location).rename(numbered)
+    deleted = lakescan.table(commit_deletes(f"file://{numbered}", deletes)).scan()
+    assert by_spark(spark, deleted, without="it is an ORC file with deletes").num_rows == 2

@@ -140,8 +140,8 @@ class FieldMatching:
       `fault` says why the mapping cannot be used.
     - `by_position`: without a mapping, number the columns of files without ids from 1, as Iceberg's reader does.
     - `ids_required`: refuse files without ids (Delta's id mode).
-    - `settled`: ids of top-level fields which, as far as the table's metadata shows, have the same name in all files,
-      a name that no other field ever had.
+    - `settled`: ids of top-level fields which, as far as the table's metadata shows, have the same name in all files
+      with ids, a name that no other field ever had.
     - `legacy_calendar`: honour a file's marker that its dates are in the hybrid calendar of Spark 2 (Delta).
     """
 

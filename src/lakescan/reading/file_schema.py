@@ -57,6 +57,11 @@ def has_ids(schema: pa.Schema) -> bool:
     return any(f.id is not None for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
 
 
+def ids_of_fields(schema: pa.Schema) -> tuple[int | None, ...]:
+    """The ids of a file's fields at all depths, each before those within it."""
+    return tuple(f.id for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
+
+
 def ids_of_columns(schema: pa.Schema) -> list[tuple[str, int | None]]:
     """The names of a file's columns with their ids."""
     fields = (_read(schema.field(i), i) for i in range(len(schema)))

@@ -115,10 +115,9 @@ def frame_of_plan(
         return read_planned(spark, scan, plan, paths)
     lanes = lanes or choose_lanes(scan, plan, spark, looks_up=reader is None)
     refuse_arrow(scan, lanes.reasons)
-    native = pa.array(lanes.native)
     frames = []
     if lanes.native.any():
-        frames.append(native_frame(spark, scan, scan.plan_of(plan, native), lanes.roots, paths, reader))
+        frames.append(native_frame(spark, scan, plan, lanes, paths, reader))
     if not lanes.native.all() or not frames:
         others = plan.table.filter(pa.array(~lanes.native))
         rest = scan.in_few_groups().plan_table(others, parallelism=_parallelism(spark, scan))
@@ -147,7 +146,8 @@ def explained(scan: ScanSpec) -> str:
         return f"{plan_as_text(plan)}\n  on Spark: {len(plan.table):,} files in the Arrow lane: {reason}"
     looks_up = spark is None or is_connect(spark) or not _is_planned_by_spark(scan)
     lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
-    lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
+    by_name = f", {lanes.named:,} of them by the names of their columns" if lanes.named else ""
+    lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane{by_name}"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
     return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
 

@@ -26,16 +26,17 @@ _Path = tuple[str, ...]
 def matching_of(metadata: TableMetadata) -> FieldMatching:
     """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
     text = metadata.table_properties.name_mapping
+    settled = settled_names(metadata.schemas, metadata.last_column_id)
     if text is None:
-        settled = settled_names(metadata.schemas, metadata.last_column_id)
         return FieldMatching(by_id=True, by_position=True, settled=settled)
     ids, schemas = parse_name_mapping(text, metadata.source), list(metadata.schemas.values())
     if not _contradicts(ids, [field for schema in schemas for field in schema.fields]):
-        return FieldMatching(by_id=True, name_mapping=ids)
+        return FieldMatching(by_id=True, name_mapping=ids, settled=settled)
     if len(schemas) == 1:
-        return FieldMatching(by_id=True, name_mapping=dict(paths_of(schemas[0].fields)))
+        return FieldMatching(by_id=True, name_mapping=dict(paths_of(schemas[0].fields)), settled=settled)
     return FieldMatching(
         by_id=True,
+        settled=settled,
         name_mapping={},
         fault=f"{metadata.source}: {PROPERTY} gives nested fields the ids of others, and a data file has no field ids: "
         "its columns cannot be identified. Correct the property.",

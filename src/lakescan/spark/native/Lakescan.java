@@ -48,6 +48,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -676,7 +677,7 @@ public class Lakescan {
   }
 
   /**
-   * A frame of a relation over files: columns of the files, then hidden columns that each file has one value of.
+   * A frame of a relation over files of a format (parquet, orc): their columns, then hidden columns of one value each.
    *
    * `index` is the name of the column for the positions of rows, if they are needed. Rows whose bit is set in the hidden
    * column `deleted` are left out. `outputs` is a JSON list of the output: for each column a name, the name of a column
@@ -684,8 +685,8 @@ public class Lakescan {
    * bytes that Spark counts for a row of the whole table.
    */
   public static Object frame(
-      Object session, String title, String root, byte[] packed, String hidden, String columns, String options,
-      String index, String deleted, String outputs, int width) throws Exception {
+      Object session, String title, String format, String root, byte[] packed, String hidden, String columns,
+      String options, String index, String deleted, String outputs, int width) throws Exception {
     com.fasterxml.jackson.databind.ObjectMapper json = new com.fasterxml.jackson.databind.ObjectMapper();
     StructType facts = (StructType) DataType.fromJson(hidden);
     StructType data = (StructType) DataType.fromJson(columns);
@@ -697,7 +698,7 @@ public class Lakescan {
     // Spark gives each column the part of the bytes that its width is of all columns: as if all columns were here.
     double share = (8.0 + data.defaultSize() + facts.defaultSize()) / (8.0 + width);
     HadoopFsRelation relation = new HadoopFsRelation(
-      new Files(title, root, packed, facts, share), facts, data, scala.Option.empty(), new ParquetFileFormat(), all,
+      new Files(title, root, packed, facts, share), facts, data, scala.Option.empty(), formatOf(format), all,
       (org.apache.spark.sql.classic.SparkSession) session);
     LogicalPlan plan;
     try {
@@ -730,6 +731,12 @@ public class Lakescan {
     }
     plan = new Project(seq(output), plan);
     return org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan);
+  }
+
+  private static FileFormat formatOf(String name) {
+    return name.equals("orc")
+      ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat()
+      : (FileFormat) new ParquetFileFormat();
   }
 
   private static final String ROW_INDEX = ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME();

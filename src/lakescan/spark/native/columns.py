@@ -36,12 +36,12 @@ class FileColumns:
     by_id: bool
     settled: frozenset[int] = frozenset()
     mark: str = ""
+    file_format: str = "parquet"
 
     @staticmethod
     def of(matching: FieldMatching, location: str) -> FileColumns:
         """The columns of the table at `location`."""
-        mark = hashlib.sha256(location.encode()).hexdigest()[:12]
-        return FileColumns(matching.by_id, matching.settled, mark)
+        return FileColumns(matching.by_id, matching.settled, mark_of(location))
 
     def schema(self, fields: Iterable[t.Field]) -> s.StructType:
         """The schema to request. Every column is nullable: a file may be older than a column."""
@@ -58,7 +58,7 @@ class FileColumns:
         return field.name if field.id in self.settled else self._unique_name(field)
 
     def _unique_name(self, field: t.Field) -> str:
-        return f"__lakescan_{field.id}_{self.mark}"
+        return unique_name(field.id, self.mark)
 
     def value(self, field: t.Field, column: Column) -> Column:
         """The table's values of a column, or of a struct field: with the table's field names, and floats protected.
@@ -123,6 +123,16 @@ class FileColumns:
             case t.MapOf():
                 return s.MapType(self._type(kind.key.type), self._type(kind.value.type))
         return spark_type(kind)
+
+
+def mark_of(location: str) -> str:
+    """The part of names that no file has, for the table at `location`."""
+    return hashlib.sha256(location.encode()).hexdigest()[:12]
+
+
+def unique_name(field_id: int, mark: str) -> str:
+    """A column name that no file has."""
+    return f"__lakescan_{field_id}_{mark}"
 
 
 def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:

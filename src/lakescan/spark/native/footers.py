@@ -1,26 +1,33 @@
 """Reasons in the footers of data files not to read them with Spark's own Parquet reader.
 
 Footers are read only where the names of files and the table's metadata leave it open: of an even sample of files, of a
-file of each commit, or, in a table with a name mapping, of all files.
+file of each commit, or, in a table with files without field ids, of all files up to a limit.
+
+A file without field ids is read by the names of its own columns, which the table's name mapping gives: `NamedColumns`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common import types as t
 from lakescan.common.arrays import codes
 from lakescan.common.cache import Kind
+from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import LakescanError
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import has_ids, ids_of_columns
+from lakescan.reading.file_schema import FileField, has_ids, ids_of_columns, ids_of_fields, read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
+from lakescan.reading.projection import Projection, Source, resolve
+from lakescan.spark.native.columns import unique_name
 
 _MOST = 8
 _READERS = 16
@@ -33,24 +40,52 @@ _NOT_READ_BY_SPARK = {"br": "Brotli", "brotli": "Brotli", "lzo": "LZO", "lz4": "
 _SERIES = r"[-_.]?[0-9]*\.parquet$"  # the end of the names of files that one writer wrote
 
 
+_RESERVED = ("_metadata", "__lakescan_", "_tmp_metadata_")  # beginnings of names that mean something to the reader
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """The columns of a file. Its Arrow schema lacks INT96 and nesting, and is compared without ids.
+
+    `int96` are the numbers of leaf columns. `other_nesting` are the places of columns whose lists and maps are not in
+    the form of three levels, which readers take for different types. `ids` are those of all fields, nested ones too.
+    """
+
+    schema: pa.Schema
+    ids: tuple[int | None, ...]
+    int96: frozenset[int] = frozenset()
+    other_nesting: frozenset[int] = frozenset()
+
+
 @dataclass(frozen=True)
 class FooterFacts:
     """Whether a file has field ids and dates in the calendar of Spark 2; a compression that Spark's reader lacks.
 
-    `columns` are the names in lower case, with the ids.
+    `columns` are the names in lower case, with the ids. `layout` is None if the file cannot be read.
     """
 
     has_ids: bool
     lacking: str | None
     columns: tuple[tuple[str, int | None], ...] = ()
-    is_legacy: bool = False
+    calendar: LegacyCalendar | None = None
+    layout: FileLayout | None = None
+
+    def name_of_another(self, expected: Mapping[str, int]) -> str | None:
+        """A settled name that the file nevertheless uses for another column."""
+        return next((name for name, i in self.columns if expected.get(name, i) != i), None)
 
 
-_FACTS: Kind[FooterFacts] = Kind("footers for Spark", lambda facts: 100 + 100 * len(facts.columns))
+_FACTS: Kind[FooterFacts] = Kind("footers for Spark", lambda facts: 200 + 300 * len(facts.columns))
 
 
 def facts_of(
-    context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, places: np.ndarray, *, raises: bool = False
+    context: ReadContext,
+    paths: pa.Array,
+    sizes: pa.ChunkedArray,
+    places: np.ndarray,
+    *,
+    raises: bool = False,
+    file_format: str = "parquet",
 ) -> list[FooterFacts]:
     """Read the footers of the files at some places, a few at once; they are cached by path and size.
 
@@ -61,7 +96,7 @@ def facts_of(
     def one(place: int) -> FooterFacts:
         path = paths[place].as_py()
         try:
-            return _FACTS.get((path, sizes[place].as_py()), lambda: _read(context, path))
+            return _FACTS.get((path, sizes[place].as_py()), lambda: _read(context, path, file_format))
         except LakescanError:
             if raises:
                 raise
@@ -76,14 +111,42 @@ def facts_of(
     return [next(found) if facts is None else facts for facts in known]
 
 
-def _read(context: ReadContext, path: str) -> FooterFacts:
-    with open_data_file(context.storage, path, "parquet", None) as data:
-        assert isinstance(data, ParquetData)
+def _read(context: ReadContext, path: str, file_format: str) -> FooterFacts:
+    with open_data_file(context.storage, path, file_format, None) as data:
+        if not isinstance(data, ParquetData):
+            ids = tuple((name.lower(), i) for name, i in ids_of_columns(data.schema))
+            layout = FileLayout(data.schema.remove_metadata(), ids_of_fields(data.schema))
+            return FooterFacts(has_ids(data.schema), None, ids, None, layout)
         codecs = data.footer.codecs(range(data.file.metadata.num_columns)).values()
         lacking = next((_LACKING[each] for found in codecs for each in found if each in _LACKING), None)
         ids = tuple((name.lower(), i) for name, i in ids_of_columns(data.schema))
-        is_legacy = LegacyCalendar.of(data.file.metadata.metadata) is not None
-        return FooterFacts(has_ids(data.schema), lacking, ids, is_legacy)
+        calendar = LegacyCalendar.of(data.file.metadata.metadata)
+        return FooterFacts(has_ids(data.schema), lacking, ids, calendar, _layout(data))
+
+
+def _layout(data: ParquetData) -> FileLayout:
+    schema, columns = data.schema.remove_metadata(), data.file.schema
+    int96 = frozenset(n for n in range(len(columns)) if columns.column(n).physical_type == "INT96")
+    other, leaf = set(), 0
+    for field in read_fields(schema, FieldMatching()):
+        for depth in _depths(field):
+            if columns.column(leaf).path.count(".") != depth:
+                other.add(field.index)
+            leaf += 1
+    return FileLayout(schema, ids_of_fields(schema), int96, frozenset(other))
+
+
+def _depths(field: FileField) -> Iterator[int]:
+    """The number of dots in the path of each leaf column, if lists and maps have three levels."""
+    dots = field.name.count(".")
+    if not field.children:
+        yield dots
+        return
+    more = 1 if pa.types.is_struct(field.type) else 2
+    for child in field.children:
+        # A list's element and a map's value have any name without dots.
+        named = child if more == 1 else replace(child, name="")
+        yield from (dots + more + each for each in _depths(named))
 
 
 def lacking_codecs(
@@ -125,17 +188,192 @@ def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> 
 def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, native: np.ndarray) -> str | None:
     """The reason to read files with field ids through Arrow, from an even sample of `_MOST` footers; None without one.
 
-    Spark refuses files without field ids, and pushes filters by name. It rebases dates if a footer says that they are
-    in the calendar of Spark 2, which Iceberg's reader does not do.
+    Spark pushes filters by name, and refuses files without field ids: those that were found are not in `native`. It
+    rebases dates if a footer says that they are in the calendar of Spark 2, which Iceberg's reader does not do.
     """
-    places = np.flatnonzero(native)
-    expected = {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
-    for facts in facts_of(context, paths, sizes, places[:: max(1, len(places) // _MOST)], raises=True):
+    expected = settled_ids(context)
+    for facts in facts_of(context, paths, sizes, sample(native), raises=True):
         if not facts.has_ids:
             return "data files have no field ids"
-        # A settled name (see `FileColumns`) that the file nevertheless uses for another column.
-        if (wrong := next((name for name, i in facts.columns if expected.get(name, i) != i), None)) is not None:
+        if (wrong := facts.name_of_another(expected)) is not None:
             return f"a data file has another column under the name {wrong!r}"
-        if facts.is_legacy and not context.matching.legacy_calendar:
+        if facts.calendar is not None and not context.matching.legacy_calendar:
             return "data files have dates in the calendar of Spark 2, which Spark would rebase"
     return None
+
+
+def settled_ids(context: ReadContext) -> dict[str, int]:
+    """The ids of columns with a settled name (see `FileColumns`), by this name in lower case."""
+    return {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
+
+
+def sample(native: np.ndarray) -> np.ndarray:
+    """The places of an even sample of `_MOST` files."""
+    places = np.flatnonzero(native)
+    return places[:: max(1, len(places) // _MOST)]
+
+
+class _Differs(Exception):
+    """The reason why Spark's reader would not read a file's columns as the Arrow lane does."""
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """How to read the columns `wanted` by the names that they have in each file.
+
+    `mark` makes names that no file has; `reads_int96` is False if the session converts such timestamps.
+    """
+
+    context: ReadContext
+    wanted: tuple[t.Field, ...]
+    mark: str
+    reads_int96: bool
+    file_format: str = "parquet"
+
+    def of(self, facts: FooterFacts, constants: Collection[int]) -> tuple[t.Field, ...] | str:
+        """The columns with their names in a file as physical names; else the reason for the Arrow lane.
+
+        A column that the file lacks, or that is constant in it (`constants` are field ids), has a name that no file
+        has. The Arrow lane raises the errors of files that cannot be read.
+        """
+        if (layout := facts.layout) is None:
+            return "its footer cannot be read"
+        matching, values = self.context.matching, dict.fromkeys(constants, pa.scalar(None))
+        is_orc = self.file_format == "orc"
+        cause = "it is an ORC file" if is_orc else "it has no field ids" if not facts.has_ids else "it is read by names"
+        if is_orc and not facts.has_ids:
+            return f"{cause} without field ids"
+        if is_orc and all(name.startswith("_col") for name, _ in facts.columns):
+            return f"{cause} whose columns Spark would find by their places"
+        try:
+            fields = read_fields(layout.schema, matching)
+            projection = resolve(fields, Schema(self.wanted), matching, values)
+            found = (_OrcFile if is_orc else _File)(facts, layout, projection, fields, self)
+            columns = tuple(found.column(each) for each in projection.sources)
+        except LakescanError as error:
+            return f"{cause}, and its columns are not the table's ({error})"
+        except _Differs as reason:
+            return f"{cause}, and {reason}"
+        names = [each.physical_name.lower() for each in columns]
+        return columns if len({*names}) == len(names) else "two of its columns are the same column of the file"
+
+
+@dataclass(frozen=True)
+class _File:
+    """The columns of one file, checked for types that both readers read alike."""
+
+    facts: FooterFacts
+    layout: FileLayout
+    projection: Projection
+    fields: tuple[FileField, ...]
+    named: NamedColumns
+
+    def column(self, source: Source) -> t.Field:
+        """The target of a source with its name in the file; raises `_Differs`."""
+        if source.child is not None:
+            place = self.projection.read[source.child].index
+            if place in self.layout.other_nesting:
+                raise _Differs(f"column {source.target.name!r} has lists or maps in another form")
+        return self._field(source, self.projection.read, self.fields)
+
+    def _field(self, source: Source, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
+        """`column` for a field among its siblings in the file, of which some are read."""
+        target = source.target
+        if source.child is None:
+            return replace(target, physical_name=unique_name(target.id, self.named.mark))
+        if len({each.name.lower() for each in siblings}) < len(siblings):
+            raise _Differs("names of its columns differ only in case")
+        field = read[source.child]
+        if field.name.lower().startswith(_RESERVED):
+            raise _Differs(f"it has a column {field.name!r}, a name that Spark's reader uses")
+        return replace(target, physical_name=field.name, type=self._type(source, field, siblings[field.index]))
+
+    def _type(self, source: Source, field: FileField, whole: FileField) -> t.Type:
+        kind = source.target.type
+        match kind:
+            case t.Struct():
+                return t.Struct(tuple(self._field(each, field.children, whole.children) for each in source.children))
+            case t.ListOf():
+                return replace(kind, element=self._inner(source.children[0], whole))
+            case t.MapOf():
+                key, value = (self._inner(each, whole) for each in source.children)
+                return replace(kind, key=key, value=value)
+        if not self._is_read_alike(source.target, field):
+            raise _Differs(f"column {source.target.name!r} is {kind} in the table and {field.type} in the file")
+        return kind
+
+    def _inner(self, source: Source, whole: FileField) -> t.Field:
+        """A list's element, or a map's key or value, which are found by their place."""
+        assert source.child is not None
+        field = whole.children[source.child]
+        return replace(source.target, type=self._type(source, field, field))
+
+    def _is_read_alike(self, target: t.Field, field: FileField) -> bool:
+        """Whether Spark reads a leaf column of the file to the same values as Arrow."""
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        match target.type:
+            case t.Decimal() as decimal:
+                same = pa.types.is_decimal(kind) and kind.scale == decimal.scale
+                return bool(same and kind.precision <= decimal.precision)
+            case t.Fixed() as fixed:
+                return kind in (fixed.arrow(), *_SAME[t.BINARY])
+            case t.Timestamp() as timestamp:
+                return self._is_same_timestamp(target, timestamp, kind)
+            case t.DATE:
+                return bool(pa.types.is_date32(kind)) and not (self._calendar and self._calendar.datetimes)
+        return kind in _SAME.get(target.type, ())
+
+    def _is_same_timestamp(self, target: t.Field, timestamp: t.Timestamp, kind: pa.DataType) -> bool:
+        if not pa.types.is_timestamp(kind) or kind.unit not in ("ms", "us"):
+            return False
+        if self.layout.int96:
+            at = self.projection.leaf_of(target.id, self.fields)
+            if at is None:  # in a list or map
+                return False
+            if at[0] in self.layout.int96:
+                is_rebased = self._calendar is not None and self._calendar.int96
+                return timestamp.zoned and self.named.reads_int96 and not is_rebased
+        is_rebased = timestamp.zoned and self._calendar is not None and self._calendar.datetimes
+        return (kind.tz is not None) == timestamp.zoned and not is_rebased
+
+    @property
+    def _calendar(self) -> LegacyCalendar | None:
+        """The calendar from which Spark rebases dates and times, which Iceberg's reader does not do."""
+        return None if self.named.context.matching.legacy_calendar else self.facts.calendar
+
+
+class _OrcFile(_File):
+    """The columns of an ORC file: exactly the table's type, which is not nested, nor one of dates and times.
+
+    Spark takes dates and times of a file that does not name its calendar for ones in that of Spark 2.
+    """
+
+    def _field(self, source: Source, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
+        target = source.target
+        if source.constant is None and source.child is None and target.default is not None:
+            raise _Differs(f"column {target.name!r} has a default")
+        return super()._field(source, read, siblings)
+
+    def _type(self, source: Source, field: FileField, whole: FileField) -> t.Type:
+        kind = source.target.type
+        if kind not in _OF_ORC and not isinstance(kind, t.Decimal):
+            raise _Differs(f"column {source.target.name!r} is of type {kind}")
+        return super()._type(source, field, whole)
+
+    def _is_read_alike(self, target: t.Field, field: FileField) -> bool:
+        return field.type == target.type.arrow()
+
+
+_OF_ORC = (t.BOOLEAN, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.STRING, t.BINARY)
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32())
+_SAME: dict[t.Type, tuple[pa.DataType, ...]] = {
+    t.BOOLEAN: (pa.bool_(),),
+    t.BYTE: _INTEGERS[:1],
+    t.SHORT: _INTEGERS[:2],
+    t.INT: _INTEGERS,
+    t.LONG: (*_INTEGERS, pa.int64()),
+    t.FLOAT: (pa.float32(),),
+    t.DOUBLE: (pa.float32(), pa.float64()),
+    t.STRING: (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()),
+    t.BINARY: (pa.binary(), pa.large_binary()),
+}

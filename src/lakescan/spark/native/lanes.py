@@ -18,12 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, LAST_UPDATED, POS, RESERVED_IDS, ROW_ID, SPEC_ID
+from lakescan.common.metadata_columns import FILE, LAST_UPDATED, PARTITION_ID, POS, RESERVED_IDS, ROW_ID, SPEC_ID
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
-from lakescan.spark.native.columns import has_members
+from lakescan.spark.native.columns import has_members, mark_of
 from lakescan.spark.native.filesystems import STORES, root_for_spark
-from lakescan.spark.native.footers import facts_of, lacking_codecs, why_footers
+from lakescan.spark.native.footers import (
+    FooterFacts,
+    NamedColumns,
+    facts_of,
+    lacking_codecs,
+    sample,
+    settled_ids,
+    why_footers,
+)
+from lakescan.spark.session import conf
 from lakescan.storage.locations import ALIASES, normalize, split_location, without_root
 
 if TYPE_CHECKING:
@@ -58,27 +67,46 @@ _OF_FOLDERS = _Limits(10_000, 200_000, 2**20)
 # In object stores, it is three requests a file, of which two follow each other: those take as long as 8 MB are decoded.
 _OF_STORES = _Limits(100, 10_000, 2**23)
 LEAST_IN_STORES = 2**28  # bytes: 100 MB in eight files took 0.8 s longer to look up, and 0.5 s less to read
-# Footers that are read to learn the compression of files, and, in tables with a name mapping, whether these have ids.
+# Footers that are read to learn the compression of files, and, in tables with files without field ids, which these are.
 _MOST_FOOTERS, _MOST_FOOTERS_IN_STORES = 64, 16
 _MOST_MAPPED, _MOST_MAPPED_IN_STORES = 4_000, 400
+_MOST_LAYOUTS = 32  # different names of the columns that are read: each is a relation of its own
+_CONVERTS_INT96 = "spark.sql.parquet.int96TimestampConversion"
 _NO_ROOTS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns by field id, with their names in the files of this layout as physical names."""
+
+    columns: Mapping[int, t.Field]
+    file_format: str
 
 
 @dataclass(frozen=True)
 class Lanes:
     """The lane of each file of a plan: a mask of native files, and the reason why a file is not native, or empty.
 
-    `roots` are the schemes with authorities (`s3://bucket`) that have another name in Spark, with that name.
+    `roots` are the schemes with authorities (`s3://bucket`) that have another name in Spark, with that name. `layout`
+    is the number in `layouts` of files whose columns are found by their names, and -1 for others: `layouts` are of
+    files without field ids, and of ORC files.
     """
 
     native: np.ndarray
     why: pa.Array
     roots: Mapping[str, str]
+    layout: np.ndarray
+    layouts: tuple[Layout, ...] = ()
 
     @property
     def reasons(self) -> dict[str, int]:
         """The reasons for the Arrow lane, with the number of files for each."""
         return dict(Counter(reason for reason in self.why.to_pylist() if reason))
+
+    @property
+    def named(self) -> int:
+        """The number of native files that are read by the names of their columns."""
+        return int((self.layout[self.native] >= 0).sum())
 
 
 def why_arrow(scan: ScanSpec) -> str | None:
@@ -90,17 +118,18 @@ def why_arrow(scan: ScanSpec) -> str | None:
     if scan.storage.is_issued:
         return "a catalog hands out credentials for a while, and Spark does not have them"
     read = scan.read_context().columns_for(scan.filter).fields
-    known = {FILE.id, POS.id, SPEC_ID.id}
+    known = {FILE.id, POS.id, SPEC_ID.id, PARTITION_ID}
     if not scan.read_context().matching.ids_required:  # row lineage has no field ids in Delta's id mode
         known |= LINEAGE
     if others := [f.name for f in read if f.id in RESERVED_IDS and f.id not in known]:
         return f"the metadata column {others[0]}"
+    if why := next((why for f in read if f.id == PARTITION_ID and (why := _why_partition(f)) is not None), None):
+        return why
     names = scan.snapshot.schema.names
     if "_metadata" in names:
         return "a column has the name of Spark's metadata column, _metadata"
     if len({name.lower() for name in names}) < len(names):
         return "column names differ only in case"
-    matching = scan.read_context().matching
     for field in columns_needed(scan):
         if field.id in LINEAGE:
             continue
@@ -109,11 +138,30 @@ def why_arrow(scan: ScanSpec) -> str | None:
             return f"members of column {field.name!r} have names that differ only in case"
         if (why := _why_type(field)) is not None:
             return why
-        if matching.by_id and has_members(field.type) and field.id not in matching.settled:
-            return (
-                f"column {field.name!r} may have another name in files, and Spark finds the fields of a struct by name"
-            )
     return None
+
+
+def _why_names(scan: ScanSpec) -> str | None:
+    """The reason to find the columns of a scan by the names that they have in each file; None if ids are enough.
+
+    Spark finds the fields of a struct under the column's name, also where it finds the column by its id.
+    """
+    matching = scan.read_context().matching
+    for field in columns_needed(scan):
+        if matching.by_id and has_members(field.type) and field.id not in matching.settled:
+            return f"column {field.name!r} may have another name in files"
+    return None
+
+
+def _why_partition(column: t.Field) -> str | None:
+    """The reason not to give Spark the partition values of files; each is a constant of the file."""
+    assert isinstance(column.type, t.Struct)
+    if not column.type.fields:
+        return f"the metadata column {column.name} of a table without partitions"
+    if len({each.name.lower() for each in column.type.fields}) < len(column.type.fields):
+        return f"two partition fields have the same name in the metadata column {column.name}"
+    other = next((each for each in column.type.fields if not _is_plain(each.type)), None)
+    return None if other is None else f"the metadata column {column.name} has a value of type {other.type}"
 
 
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
@@ -152,7 +200,7 @@ def _is_plain(kind: t.Type) -> bool:
             return _is_plain(kind.key.type) and _is_plain(kind.value.type)
         case t.Timestamp():
             return kind.unit == "us"
-        case t.Decimal():
+        case t.Decimal() | t.Fixed():
             return True
     return kind in _PLAIN
 
@@ -175,7 +223,8 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
     if (reason := why_arrow(scan)) is not None:
         why.where(np.ones(count, dtype=bool), reason)
         return why.lanes()
-    for file_format in ("orc", "avro"):
+    is_orc = _mask(pc.equal(files["file_format"], "orc"))
+    for file_format in ("orc", "avro") if looks_up else ("avro",):
         why.where(_mask(pc.equal(files["file_format"], file_format)), f"its file format is {file_format.upper()}")
     why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
     context = scan.read_context()
@@ -202,29 +251,118 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
         why.where(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
-    _footers(context, paths, files, limits is _OF_STORES, why)
-    footers = why_footers(context, paths, files["size"], why.native) if context.matching.by_id else None
+    named = _NamedFiles(scan, plan, paths, spark, limits is _OF_STORES, why)
+    named.add_orc(is_orc)
+    _compressions(context, paths, files, limits is _OF_STORES, why, ~is_orc)
+    named.add_parquet(~is_orc)
+    by_id = why.native & (why.layout < 0)
+    footers = why_footers(context, paths, files["size"], by_id) if context.matching.by_id else None
     if footers is not None:
-        why.where(why.native.copy(), footers)
-    return why.lanes(roots)
+        why.where(by_id, footers)
+    return why.lanes(roots, named.layouts)
 
 
-def _footers(context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _Why) -> None:
-    """Add the reasons in the footers of files: no field ids, and compressions that Spark's reader lacks."""
-    if context.matching.name_mapping is not None:
-        most = _MOST_MAPPED_IN_STORES if is_remote else _MOST_MAPPED
-        places = np.flatnonzero(why.native)
-        read, others = places[:most], places[most:]
-        facts = facts_of(context, paths, files["size"], read)
-        nameless = np.zeros(len(paths), dtype=bool)
-        nameless[read[[not each.has_ids for each in facts]]] = True
-        why.where(nameless, "it has no field ids: its columns are found by the table's name mapping")
-        unread = np.zeros(len(paths), dtype=bool)
-        unread[others] = True
-        why.where(unread, f"the table has a name mapping, and the footers of only {most:,} files are read")
+class _NamedFiles:
+    """Finds the layouts of files whose columns Spark finds by their names, and adds the reasons of others."""
+
+    def __init__(
+        self, scan: ScanSpec, plan: ScanPlan, paths: pa.Array, spark: SparkSession | None, is_remote: bool, why: _Why
+    ) -> None:
+        self._scan, self._plan, self._paths, self._spark, self._why = scan, plan, paths, spark, why
+        self._context, self._most = scan.read_context(), _MOST_MAPPED_IN_STORES if is_remote else _MOST_MAPPED
+        self._numbers: dict[tuple[str, tuple[t.Field, ...]], int] = {}
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """The layouts by number."""
+        return tuple(Layout({field.id: field for field in columns}, name) for name, columns in self._numbers)
+
+    def add_orc(self, is_orc: np.ndarray) -> None:
+        """Add ORC files. Spark's reader of them finds columns by name, and has no positions of rows."""
+        why = self._why
+        why.where(is_orc & (self._plan.table.references.counts > 0), "it is an ORC file with deletes")
+        positions = {POS.id, *LINEAGE}.intersection(f.id for f in self._context.columns_for(self._scan.filter).fields)
+        if positions:
+            why.where(is_orc, "it is an ORC file, and Spark's reader has no positions of its rows")
+        if (is_orc & why.native).any():
+            self._add(is_orc & why.native, "orc", "the table has ORC files", every=True)
+
+    def add_parquet(self, candidates: np.ndarray) -> None:
+        """Add Parquet files without field ids, and those with ids where these are not enough (see `_why_names`).
+
+        Spark reads other files by id. It would read files without ids as nulls, or refuse them. So the footers of all
+        files are read, up to a limit, if the table has a name mapping, or if a sample has such files.
+        """
+        matching, native = self._context.matching, candidates & self._why.native
+        if not matching.by_id or not native.any():
+            return
+        cause = _why_names(self._scan)
+        if cause is not None:
+            self._add(native, "parquet", cause, every=True)
+        elif matching.name_mapping is not None:
+            self._add(native, "parquet", "the table has a name mapping")
+        elif not matching.ids_required:
+            some = facts_of(self._context, self._paths, self._plan.files["size"], sample(native), raises=True)
+            if not all(each.has_ids for each in some):
+                self._add(native, "parquet", "the table has files without field ids")
+
+    def _add(self, mask: np.ndarray, file_format: str, cause: str, *, every: bool = False) -> None:
+        """Find the layouts of some files from their footers, of which a limited number are read because of `cause`.
+
+        Files with field ids have one if `every` file is read by names, or if a file has a settled name for another
+        column: Spark would compare its statistics.
+        """
+        places, count = np.flatnonzero(mask), len(mask)
+        read, others = places[: self._most], places[self._most :]
+        facts = facts_of(self._context, self._paths, self._plan.files["size"], read, file_format=file_format)
+        names = settled_ids(self._context)
+        found = [
+            (int(place), each)
+            for place, each in zip(read, facts, strict=True)
+            if every or not each.has_ids or each.lacking or each.name_of_another(names)
+        ]
+        self._find_layouts(found, file_format)
+        self._why.where(_at(others, count), f"{cause}, and the footers of only {self._most:,} files are read")
+
+    def _find_layouts(self, files: list[tuple[int, FooterFacts]], file_format: str) -> None:
+        kinds: dict[tuple[FooterFacts, int], list[int]] = {}
+        specs, count = self._plan.files["spec_id"].to_numpy(), len(self._plan.files)
+        for place, each in files:  # as many as footers are read
+            kinds.setdefault((each, int(specs[place])), []).append(place)
+        if not kinds:
+            return
+        named, numbers = self._named_columns(file_format), self._numbers
+        for (each, spec), found in kinds.items():
+            mask = _at(np.array(found), count)
+            columns = named.of(each, self._plan.table.constant_fields.get(spec, ()))
+            if each.lacking:
+                self._why.where(mask, _lacks(each.lacking))
+            elif isinstance(columns, str):
+                self._why.where(mask, columns)
+            elif len(numbers) == _MOST_LAYOUTS and (file_format, columns) not in numbers:
+                self._why.where(mask, f"it has other column names than {_MOST_LAYOUTS} groups of files")
+            else:
+                self._why.layout[mask] = numbers.setdefault((file_format, columns), len(numbers))
+
+    def _named_columns(self, file_format: str) -> NamedColumns:
+        deletes = self._plan.deletes
+        equality = deletes.filter(pc.equal(deletes["kind"], DeleteKind.EQUALITY))["equality_ids"]
+        wanted = columns_needed(self._scan, {i for ids in equality.to_pylist() for i in ids})
+        reads_int96 = self._spark is not None and conf(self._spark, _CONVERTS_INT96) != "true"
+        return NamedColumns(self._context, wanted, mark_of(self._scan.table.location), reads_int96, file_format)
+
+
+def _lacks(compression: str) -> str:
+    return f"it is compressed by {compression}, which Spark's reader lacks"
+
+
+def _compressions(
+    context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _Why, candidates: np.ndarray
+) -> None:
+    """Add the reasons of files with compressions that Spark's reader lacks."""
     most = _MOST_FOOTERS_IN_STORES if is_remote else _MOST_FOOTERS
-    for name, mask in lacking_codecs(context, paths, files, why.native, most).items():
-        why.where(mask, f"it is compressed by {name}, which Spark's reader lacks")
+    for name, mask in lacking_codecs(context, paths, files, why.native & candidates, most).items():
+        why.where(mask, _lacks(name))
 
 
 def _roots(
@@ -265,10 +403,11 @@ def _mean_size(plan: ScanPlan, wanted: np.ndarray) -> float:
 
 
 class _Why:
-    """The reason of each file; the first one counts."""
+    """The reason of each file; the first one counts. `layout` is as in `Lanes`."""
 
     def __init__(self, count: int) -> None:
         self._codes = np.zeros(count, dtype=np.int32)
+        self.layout = np.full(count, -1, dtype=np.int32)
         self._texts = [""]
 
     @property
@@ -282,8 +421,8 @@ class _Why:
             self._codes[new] = len(self._texts)
             self._texts.append(reason)
 
-    def lanes(self, roots: Mapping[str, str] = _NO_ROOTS) -> Lanes:
-        return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)), roots)
+    def lanes(self, roots: Mapping[str, str] = _NO_ROOTS, layouts: tuple[Layout, ...] = ()) -> Lanes:
+        return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)), roots, self.layout, layouts)
 
 
 def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:
@@ -316,9 +455,9 @@ def _why_keys(scan: ScanSpec, ids: tuple[int, ...]) -> str | None:
     return None
 
 
-def _any(owners: np.ndarray, count: int) -> np.ndarray:
+def _at(places: np.ndarray, count: int) -> np.ndarray:
     mask = np.zeros(count, dtype=bool)
-    mask[owners] = True
+    mask[places] = True
     return mask
 
 

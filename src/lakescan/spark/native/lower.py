@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, LAST_UPDATED, POS, ROW_ID, SPEC_ID
+from lakescan.common.metadata_columns import FILE, LAST_UPDATED, PARTITION_ID, POS, ROW_ID, SPEC_ID
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
@@ -31,7 +31,7 @@ from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.delete_strategy import position_bytes
 from lakescan.spark.native.equality_deletes import DeletedKeys
 from lakescan.spark.native.file_facts import INDEX, FileFacts
-from lakescan.spark.native.lanes import LINEAGE, columns_needed
+from lakescan.spark.native.lanes import LINEAGE, Lanes, columns_needed
 from lakescan.spark.session import listing_here
 from lakescan.spark.types import spark_type
 from lakescan.storage.locations import split_location
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakescan.scan_spec import ScanSpec
 
 _SEQUENCE, _FILE, _FIRST, _WRITTEN, _SPEC = "sequence", "file", "first_row_id", "written", "spec"
-_OF_FILES = {FILE.id, SPEC_ID.id, *LINEAGE}  # metadata columns whose values only the facts of files have
+_OF_FILES = {FILE.id, SPEC_ID.id, PARTITION_ID, *LINEAGE}  # metadata columns whose values only the facts of files have
 # Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
 READ_OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -62,33 +62,43 @@ def native_frame(
     spark: SparkSession,
     scan: ScanSpec,
     plan: ScanPlan,
-    roots: Mapping[str, str],
+    lanes: Lanes,
     numbered: pa.Array | None = None,
     reader: Callable[..., NativeFiles] | None = None,
 ) -> DataFrame:
-    """The rows of a plan whose files can all use the native lane.
+    """The rows of those files of a plan that use the native lane.
 
-    `roots` are the names in Spark of schemes with authorities; see `Lanes`. The column `_file` is a place in
-    `numbered`, if these paths are given. `reader` is how Spark gets the files; by default their paths.
+    The column `_file` is a place in `numbered`, if these paths are given. `reader` is how Spark gets the files; by
+    default their paths.
     """
     files = reader or NativeFiles
+    plan, layout = scan.plan_of(plan, pa.array(lanes.native)), lanes.layout[lanes.native]
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
     fields = columns_needed(scan, keys.compared)
+    own = FileColumns.of(context.matching, scan.table.location)
     parts = []
-    for mask, with_facts in _masks(plan, fields, every=bool(_reads(scan) & _OF_FILES)):
+    for mask, number, with_facts in _masks(plan, layout, fields, every=not _OF_FILES.isdisjoint(_reads(scan))):
         subset = scan.plan_of(plan, pa.array(mask))
         used = keys if with_facts else None
-        parts.append(files(spark, scan, subset, context, used, fields, roots, numbered).rows())
+        columns, wanted = own, fields
+        if number >= 0:
+            found = lanes.layouts[number]
+            columns = FileColumns(by_id=False, file_format=found.file_format)
+            wanted = tuple(found.columns[f.id] for f in fields)
+        parts.append(files(spark, scan, subset, context, used, wanted, columns, lanes.roots, numbered).rows())
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
-def _masks(plan: ScanPlan, fields: tuple[t.Field, ...], *, every: bool) -> Iterator[tuple[np.ndarray, bool]]:
-    """Masks of files that are read alike, and whether these files need facts.
+def _masks(
+    plan: ScanPlan, layout: np.ndarray, fields: tuple[t.Field, ...], *, every: bool
+) -> Iterator[tuple[np.ndarray, int, bool]]:
+    """Masks of files that are read alike, with the number of their layout, and whether these files need facts.
 
     Files need facts if they have deletes, or constants (such as partition values) for columns that are read. Others are
     read without the cost of facts, unless `every` file needs them. Files are read alike if the same columns are
-    constants. Those with most constants come first: Spark looks for partition columns in the first part of a union.
+    constants, and their columns are found alike (see `Lanes`). Those with most constants come first: Spark looks for
+    partition columns in the first part of a union.
     """
     read, specs = {f.id for f in fields}, plan.files["spec_id"].to_numpy()
     kinds: dict[frozenset[int], list[int]] = {}
@@ -99,14 +109,16 @@ def _masks(plan: ScanPlan, fields: tuple[t.Field, ...], *, every: bool) -> Itera
     for constants in sorted(kinds, key=len, reverse=True):
         mask = np.isin(specs, kinds[constants])
         needs_facts = has_deletes | bool(constants) | every
-        for some, with_facts in ((mask & needs_facts, True), (mask & ~needs_facts, False)):
-            if some.any():
-                yield some, with_facts
+        for number in np.unique(layout[mask]).tolist():
+            alike = mask & (layout == number)
+            for some, with_facts in ((alike & needs_facts, True), (alike & ~needs_facts, False)):
+                if some.any():
+                    yield some, number, with_facts
 
 
-def _reads(scan: ScanSpec) -> set[int]:
-    """The ids of the columns that are read, with metadata columns."""
-    return {f.id for f in scan.read_context().columns_for(scan.filter).fields}
+def _reads(scan: ScanSpec) -> dict[int, t.Field]:
+    """The columns that are read, with metadata columns, by id."""
+    return {f.id: f for f in scan.read_context().columns_for(scan.filter).fields}
 
 
 class NativeFiles:
@@ -120,12 +132,13 @@ class NativeFiles:
         context: ReadContext,
         keys: DeletedKeys | None,
         fields: tuple[t.Field, ...],
+        columns: FileColumns,
         roots: Mapping[str, str],
         numbered: pa.Array | None,
     ) -> None:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
         self._numbered = numbered
-        self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table.location)
+        self._fields, self._columns = fields, columns
         self._reads = _reads(scan)
         self._locations = [_for_spark(context.storage.relocated(p), roots) for p in plan.files["path"].to_pylist()]
 
@@ -146,6 +159,8 @@ class NativeFiles:
             columns[LAST_UPDATED.id] = F.coalesce(columns[LAST_UPDATED.id], facts.value(_WRITTEN))
         if _SPEC in facts:
             columns[SPEC_ID.id] = facts.value(_SPEC)
+        if PARTITION_ID in self._reads:
+            columns[PARTITION_ID] = self._partition(facts)
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
             frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
@@ -153,9 +168,25 @@ class NativeFiles:
 
     def _filtered_output(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
         if any(residual != TRUE for residual in self._plan.residuals):
-            nested = {i: each for f in self._fields for i, each in members_of(f, columns[f.id])}
+            fields = (*self._fields, *(f for i, f in self._reads.items() if i == PARTITION_ID))
+            nested = {i: each for f in fields for i, each in members_of(f, columns[f.id])}
             frame = frame.where(condition(self._plan.filter, columns | nested))
         return frame.select(*(selected(columns[each.path[0].id], each) for each in self._scan.selection.columns))
+
+    def _partition(self, facts: FileFacts) -> Column:
+        """The partition values of the row's file as a struct."""
+        return F.struct(
+            *(
+                facts.value(f"partition_{each.id}").cast(spark_type(each.type)).alias(each.name)
+                for each in self._partition_fields
+            )
+        )
+
+    @property
+    def _partition_fields(self) -> tuple[t.Field, ...]:
+        kind = self._reads[PARTITION_ID].type if PARTITION_ID in self._reads else t.Struct()
+        assert isinstance(kind, t.Struct)
+        return kind.fields
 
     def _position(self) -> Column:
         """The position of each row in its file, for a frame without facts."""
@@ -177,7 +208,7 @@ class NativeFiles:
         return frame
 
     def _listed(self, more: Mapping[str, str] = _NO_OPTIONS) -> tuple[DataFrame, int]:
-        """The files as Spark lists them, and their number: columns by field id if the table has ids, else by name.
+        """The files as Spark lists them, and their number: columns by field id if the files have ids, else by name.
 
         A Connect session lists nothing before `inputFiles` asks for it.
         """
@@ -211,11 +242,17 @@ class NativeFiles:
             values[_WRITTEN] = pc.if_else(has_ids.combine_chunks(), sequence, pa.scalar(None, pa.int64()))
         if SPEC_ID.id in self._reads:
             values[_SPEC] = files["spec_id"].combine_chunks()
+        if self._partition_fields:
+            partition = files["partition"].combine_chunks()
+            present = dict(zip((f.name for f in partition.type), partition.flatten(), strict=True))
+            for each in self._partition_fields:
+                value = present.get(each.name, pa.nulls(len(partition)))
+                values[f"partition_{each.id}"] = _as_binary(value.cast(each.type.arrow()))
         constants = files["constants"].combine_chunks()
         for field in self._fields:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
             if np.isin(files["spec_id"].to_numpy(), specs).all():  # or of none of the files; see `_masks`
-                values[f"constant_{field.id}"] = pc.struct_field(constants, str(field.id))
+                values[f"constant_{field.id}"] = _as_binary(pc.struct_field(constants, str(field.id)))
         return self._made_facts(self._deleted(), values)
 
     def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> FileFacts:
@@ -251,6 +288,11 @@ class NativeFiles:
         if f"constant_{field.id}" not in facts:
             return column
         return facts.value(f"constant_{field.id}").cast(spark_type(field.type))
+
+
+def _as_binary(values: pa.Array) -> pa.Array:
+    """The values, with bytes of any length: Spark has no type for those of one length."""
+    return values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
 
 
 def _for_spark(location: str, roots: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ JAVA = Path(__file__).with_name("Lakescan.java")
 _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
 # Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
-_OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false"}
+_OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false", "orc.force.positional.evolution": "false"}
 # `DataType.defaultSize` of types that do not take eight bytes.
 _SIZES = {
     "boolean": 1,
@@ -89,9 +89,9 @@ class RelationFiles(NativeFiles):
         """The output as `Lakescan.frame` takes it; None if a column is no column of the file, nor a constant."""
         if (self._keys is not None and self._keys.keys) or any(each != TRUE for each in self._plan.residuals):
             return None
-        found = []
+        found, read = [], {field.id: field for field in self._fields}
         for each in self._scan.selection.columns:
-            field = each.path[0]
+            field = read.get(each.path[0].id, each.path[0])
             if field.id == POS.id:
                 source, is_protected = INDEX, False
             elif facts is not None and (name := facts.name_of(field)) is not None:
@@ -114,12 +114,15 @@ class RelationFiles(NativeFiles):
     def _frame(self, facts: HiddenFacts | None, outputs: list[tuple[str, str, bool]] | None) -> DataFrame:
         from pyspark.sql.classic.dataframe import DataFrame
 
-        needs_index = bool(self._reads & {POS.id, ROW_ID.id}) or (facts is not None and facts.has_deletes)
+        needs_index = not self._reads.keys().isdisjoint({POS.id, ROW_ID.id}) or (
+            facts is not None and facts.has_deletes
+        )
         facts = facts or HiddenFacts([BitMap64()] * len(self._locations), {})
         session: Any = self._spark
         frame = java_class(session).frame(
             session._jsparkSession,
             self.title + (" with deletes" if facts.has_deletes else ""),
+            self._columns.file_format,
             "lakescan:/" + self._scan.table.name,
             bytearray(_packed(self._locations, self._sizes(), facts)),
             facts.schema.json(),
