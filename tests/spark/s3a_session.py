@@ -5,6 +5,8 @@ Prints 'fine' when all is well.
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
 import tempfile
 from collections import Counter
@@ -15,7 +17,9 @@ import pyarrow as pa
 import lakescan
 import lakescan.spark
 from lakescan.common.cache import set_cache_limit
-from lakescan.spark.native import lanes
+from lakescan.options.write import WriteOptions
+from lakescan.spark.native import filesystems, lanes
+from lakescan.write.table_writes import WrittenFile
 from tests.support.rows import differences
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.support.s3a import s3a_session
@@ -96,27 +100,68 @@ def other_settings(spark: Any, endpoint: str) -> None:
     assert "vended" not in frame._jdf.queryExecution().toString()
 
 
+FILES = 100_000
+KEY_OF_ROW = 777_777
+
+
+def add_names(table: lakescan.Table, format: str) -> None:
+    """Commit files that exist in name only, with one key each, in several commits."""
+    for first in range(0, FILES, FILES // 4):
+        files = []
+        for n in range(first, first + FILES // 4):
+            bound = {1: struct.pack("<q", n)}
+            stats = {"numRecords": 1, "minValues": {"id": n}, "maxValues": {"id": n}, "nullCount": {"id": 0, "s": 0}}
+            details = {"spec_id": 0, "lower_bounds": bound, "upper_bounds": bound}
+            of_format = details if format == "iceberg" else {"stats": json.dumps(stats)}
+            location = f"s3://{BUCKET}/warehouse/n/many_{format}/f{n}.parquet"
+            files.append(WrittenFile(location, (), 1, 500, of_format))
+        table._target(WriteOptions()).append(files)
+    if format == "delta":
+        table.checkpoint()
+
+
 def counted(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
-    """A point query that hits one of 300 files has at most 20 requests, metadata included; no folder is listed."""
+    """A point query that hits one of 100,000 files has at most 20 requests, metadata included; nothing is listed.
+
+    The session has not read from the bucket, and nothing of the table is in memory. Only the file that is hit exists.
+    """
     lakescan.spark.register(spark)
     for format in ("iceberg", "delta"):
-        table = catalog.create_table(f"n.many_{format}", "n BIGINT, s STRING", format=format, partition_by="n")
-        table.append(pa.table({"n": range(300), "s": [f"s{n}" for n in range(300)]}))
+        table = catalog.create_table(f"n.many_{format}", "id BIGINT, s STRING", format=format)
+        add_names(table, format)
+        catalog.load_table(f"n.many_{format}").append(pa.table({"id": [KEY_OF_ROW], "s": ["here"]}))
         set_cache_limit(0)  # nothing is known of the table
         set_cache_limit(2**28)
+        filesystems.forget(spark)
         requests.clear()
-        frame = spark.read.format(format).load(f"store.n.many_{format}")
-        assert [tuple(row) for row in frame.where("n = 123").collect()] == [(123, "s123")]
+        frame = spark.read.format(format).load(f"store.n.many_{format}").where(f"id = {KEY_OF_ROW}")
+        assert [tuple(row) for row in frame.collect()] == [(KEY_OF_ROW, "here")]
         found = list(requests)
+        print(format, f"one of {FILES + 1:,} files:", len(found), *found, sep="\n")
         assert "FileScan parquet lakescan" in str(frame._jdf.queryExecution().toString())
         assert len(found) <= 20, "\n".join(found)
-        print(format, "one of 300 files:", len(found), *found, sep="\n")
+        assert not any("list-type" in each and "_delta_log" not in each for each in found)
+        of_file = [each for each in found if ".parquet" in each and "checkpoint" not in each]
+        assert sum(each.startswith("HEAD") for each in of_file) <= 3
         requests.clear()
-        assert frame.where("s is not null").count() == 300
-        kinds = Counter(("LIST" if "list-type" in each else each.split()[0]) for each in requests)
+        assert frame.collect()[0].s == "here"
+        again = list(requests)
+        print(format, "the same again:", len(again), *again, sep="\n")
+        assert len(again) <= 2, "\n".join(again)  # by Spark's reader
+
+
+def all_files(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
+    """Spark's reader looks each file up when it opens it; lakescan reads the footers of a sample."""
+    for format in ("iceberg", "delta"):
+        table = catalog.create_table(f"n.all_{format}", "n BIGINT, s STRING", format=format, partition_by="n")
+        table.append(pa.table({"n": range(300), "s": [f"s{n}" for n in range(300)]}))
+        requests.clear()
+        assert spark.read.format(format).load(f"store.n.all_{format}").where("s > 'r'").toArrow().num_rows == 300
+        of_files = [each for each in requests if "_delta_log" not in each]
+        kinds = Counter(("LIST" if "list-type" in each else each.split()[0]) for each in of_files)
         print(format, "300 files:", kinds)
         assert kinds["LIST"] == 0
-        assert kinds["HEAD"] <= 2 * 300 + 32  # for its size, by Spark's reader when it opens it, footers of a sample
+        assert kinds["HEAD"] <= 300 + 32
 
 
 def main() -> None:
@@ -140,6 +185,7 @@ def main() -> None:
         upserted(spark, catalog)
         other_settings(spark, endpoint)
         counted(spark, catalog, requests)
+        all_files(spark, catalog, requests)
     print("fine")
 
 

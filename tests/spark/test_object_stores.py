@@ -184,7 +184,9 @@ def test_a_store_that_spark_has_no_filesystem_for_goes_through_arrow(lake: Lake,
 def test_spark_is_asked_once(lake: Lake, numbers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     sizes = filesystems._sizes
-    monkeypatch.setattr(filesystems, "_sizes", lambda spark, paths: asked.append(paths) or sizes(spark, paths))
+    monkeypatch.setattr(
+        filesystems, "_sizes", lambda spark, paths, **more: asked.append(paths) or sizes(spark, paths, **more)
+    )
     for _ in range(3):
         assert lake.scan(numbers.metadata_location).to_spark(lake.spark).count() == 250
     assert [paths[0].partition(":")[0] for paths in asked] == ["s3a"]
@@ -251,7 +253,7 @@ def test_requests_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[tuple[str, int]], count: int, reason: str | None
 ) -> None:
     """Spark asks three times for each file, and once for each bucket."""
-    monkeypatch.setattr(lanes, "root_for_spark", lambda *_: ("s3a://b", ""))
+    monkeypatch.setattr(lanes, "root_for_spark", lambda *_, **_more: ("s3a://b", ""))
     scan = lakescan.table(logged(tmp_path, files)).scan().spec
     session: Any = object()
     found = lanes.choose_lanes(scan, scan.plan(), session)

@@ -21,7 +21,8 @@ from samples.iceberg_table import write_table
 
 import lakescan
 import lakescan.spark
-from tests.support.manifests import rename_data_files
+from lakescan.spark.optimizer_rules import elements
+from tests.support.manifests import rename_data_files, rewrite_avro
 
 pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
@@ -374,6 +375,34 @@ def test_a_missing_file_is_lakescans_own_error_of_the_query(spark: Any, tmp_path
     assert isinstance(raised.value, AnalysisException)
 
 
+@pytest.mark.parametrize("ignored", ["true", "false"])
+def test_a_missing_file_that_spark_finds_first_is_lakescans_own_error(
+    spark: Any, tmp_path: Path, settings: Any, ignored: str
+) -> None:
+    """Nothing looks data files up before Spark's reader opens them. Files of others are left to Spark's own error."""
+    from pyspark.errors import PySparkException
+
+    catalog = lakescan.catalog("goneparts", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("n")
+    lakescan.spark.register(spark)
+    table = catalog.create_table("n.t", "id BIGINT, s STRING", format="delta", partition_by="s")
+    table.append(pa.table({"id": range(10), "s": ["a b%"] * 10}))
+    spark.range(5).write.parquet(str(tmp_path / "plain"))
+    other = spark.read.parquet(str(tmp_path / "plain"))
+    frame = lakescan.spark.table(spark, "goneparts.n.t")
+    for path in tmp_path.rglob("*.parquet"):
+        path.unlink()
+    settings("spark.sql.files.ignoreMissingFiles", ignored)
+    for action in (frame.collect, frame.toArrow, frame.where("id > 3").collect):
+        with pytest.raises(lakescan.MissingFile, match=r"s=a b%25/part-.* is listed in the table's metadata") as raised:
+            action()
+        assert isinstance(raised.value, PySparkException)
+    settings("spark.sql.files.ignoreMissingFiles", "false")
+    with pytest.raises(Exception, match="FILE_NOT_EXIST") as theirs:
+        other.collect()
+    assert not isinstance(theirs.value, lakescan.MissingFile)
+
+
 def test_explain_has_the_table_the_snapshot_and_the_number_of_files(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     frame = spark.read.format(kind).load(name)
@@ -641,12 +670,51 @@ def test_names_of_files_are_literal(spark: Any, tmp_path: Path) -> None:
     assert sorted(row[0] for row in frame.collect()) == list(range(len(names)))
 
 
+def test_data_files_may_be_where_only_the_hadoop_client_has_a_filesystem(
+    spark: Any, tmp_path: Path, settings: Any
+) -> None:
+    ids = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
+    location = write_table(tmp_path / "t", fields, [pa.table([[n, n + 10]], schema=ids) for n in range(3)])
+
+    def move(entries: list[Any]) -> None:
+        for entry in entries:
+            name = entry["data_file"]["file_path"].rsplit("/", 1)[1]
+            entry["data_file"]["file_path"] = f"viewfs://cluster/moved/{name}"
+
+    rewrite_avro(tmp_path / "t" / "metadata" / "m0.avro", move)
+    settings("fs.viewfs.mounttable.cluster.link./moved", f"file://{tmp_path}/t/data")
+    lakescan.spark.register(spark)
+    frame = spark.read.format("iceberg").load(location)
+    assert is_replaced(frame)
+    assert sorted(row[0] for row in frame.where("n > 0").collect()) == [1, 2, 10, 11, 12]
+
+
+def test_data_files_where_no_filesystem_is_known_are_an_error_that_names_them(spark: Any, tmp_path: Path) -> None:
+    ids = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
+    location = write_table(tmp_path / "t", fields, [pa.table([[1]], schema=ids)])
+
+    def move(entries: list[Any]) -> None:
+        for entry in entries:
+            entry["data_file"]["file_path"] = "nowhere://cluster/f.parquet"
+
+    rewrite_avro(tmp_path / "t" / "metadata" / "m0.avro", move)
+    lakescan.spark.register(spark)
+    with pytest.raises(Exception, match="nowhere"):
+        spark.read.format("iceberg").load(location).collect()
+
+
 @pytest.mark.parametrize("vectorized", ["true", "false"])
-@pytest.mark.parametrize("recorded", ["too small", "too large"])
+@pytest.mark.parametrize("recorded", ["too small", "too large", "looked up", "blocks"])
 def test_all_rows_are_read_whatever_size_the_metadata_records(
     spark: Any, tmp_path: Path, settings: Any, recorded: str, vectorized: str
 ) -> None:
-    """Spark splits files by their recorded sizes, and chooses row groups by the places of their middles."""
+    """Spark splits files by their recorded sizes, and chooses row groups by the places of their middles.
+
+    The last split has no end. Sizes are looked up where Spark makes its own scan, and where a query shows how long a
+    split is.
+    """
     settings("spark.sql.parquet.enableVectorizedReader", vectorized)
     settings("spark.sql.files.maxPartitionBytes", "1k")
     catalog = lakescan.catalog("sizes", warehouse=str(tmp_path))
@@ -662,7 +730,7 @@ def test_all_rows_are_read_whatever_size_the_metadata_records(
         (path,) = lakescan.table(f"sizes.n.{kind}").scan().plan().files["path"].to_pylist()
         path = unquote(path.removeprefix("file://"))
         rows, before = pq.read_table(path), Path(path).stat().st_size
-        if recorded == "too small":
+        if recorded != "too large":
             pq.write_table(rows, path, compression="none", use_dictionary=False, row_group_size=500)
             assert Path(path).stat().st_size > 2 * before
         else:
@@ -672,9 +740,72 @@ def test_all_rows_are_read_whatever_size_the_metadata_records(
         lakescan.spark.register(spark)
         frame = spark.read.format(kind).load(f"sizes.n.{kind}")
         assert is_replaced(frame)
+        if recorded == "blocks":
+            lengths = frame.selectExpr("id", "input_file_block_start() s", "input_file_block_length() n").collect()
+            assert len(lengths) == 4950
+            assert max(row.s + row.n for row in lengths) <= Path(path).stat().st_size
+            continue
+        if recorded == "looked up":
+            assert rows_of_plain_scans(frame.select("id")) == [n for n in range(5000) if n % 100 != 7]
+            continue
         assert frame.where("id >= 0").count() == 4950
         assert frame.where("id BETWEEN 4990 AND 4999 AND s = 'same'").count() == 10
         assert sorted(row[0] for row in frame.select("id").collect()) == [n for n in range(5000) if n % 100 != 7]
+
+
+def rows_of_plain_scans(frame: Any) -> list[Any]:
+    """The first values of the rows, in order, by scans that Spark makes without lakescan's strategy."""
+    execution = frame._jdf.queryExecution()
+    execution.optimizedPlan()
+    experimental = execution.sparkSession().experimental()
+    strategies = experimental.extraStrategies()
+    getattr(experimental, "extraStrategies_$eq")(strategies.take(0))
+    try:
+        rows = sorted(row[0] for row in frame.collect())
+    finally:
+        getattr(experimental, "extraStrategies_$eq")(strategies)
+    assert strategies.size() > 0
+    assert scans_of(frame) == ["org.apache.spark.sql.execution.FileSourceScanExec"]
+    return rows
+
+
+def scans_of(frame: Any) -> list[str]:
+    """The names of the classes of the scans that Spark has made for a frame without joins."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
+        plan = plan.executedPlan()
+    return [each.getClass().getName() for each in elements(plan.collectLeaves())]
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_no_data_file_is_looked_up_before_it_is_read(
+    spark: Any, numbers: tuple[str, str], settings: Any, monkeypatch: pytest.MonkeyPatch, adaptive: str, vectorized: str
+) -> None:
+    from lakescan.storage import Storage
+
+    settings("spark.sql.adaptive.enabled", adaptive)
+    settings("spark.sql.parquet.enableVectorizedReader", vectorized)
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name)
+    assert frame.where("s >= ''").count() == 380
+    monkeypatch.setattr(Storage, "look_up", lambda *_: pytest.fail("looked up"))
+    frame = frame.where("id > 250")
+    assert len(frame.collect()) == 135
+    assert scans_of(frame) == ["lakescan.FileSourceScanExec"]
+
+
+def test_executors_need_no_class_that_the_driver_compiled(spark: Any, numbers: tuple[str, str], settings: Any) -> None:
+    """Operators above a scan are sent to executors with the scan in them."""
+    settings("spark.sql.adaptive.enabled", "false")
+    kind, name = numbers
+    frame = spark.read.format(kind).load(name).where("id < 150")
+    assert scans_of(frame) == ["lakescan.FileSourceScanExec"]
+    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    sent = bytes(spark.sparkContext._jvm.org.apache.commons.lang3.SerializationUtils.serialize(leaf))
+    assert b"FileSourceScanExec" in sent
+    assert b"lakescan.FileSourceScanExec" not in sent
+    assert b"lakescan.Lakescan" not in sent
 
 
 def test_python_and_the_jvm_exchange_few_messages_for_a_plan(

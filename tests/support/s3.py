@@ -11,7 +11,10 @@ KEY, SECRET, REGION = "some-access-key", "some-secret-key", "us-east-1"
 
 @contextmanager
 def s3_server(bucket: str, requests: list[str] | None = None) -> Iterator[str]:
-    """A server with a bucket; its endpoint. Adds each request to `requests`: its method, path and query."""
+    """A server with a bucket; its endpoint.
+
+    Adds each request to `requests`: its method, path and query, and the first word of the name of the client.
+    """
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -22,7 +25,9 @@ def s3_server(bucket: str, requests: list[str] | None = None) -> Iterator[str]:
         answer = running._server.app
 
         def noted(environ: dict[str, Any], start: Any) -> Any:
-            requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}")
+            client = environ.get("HTTP_USER_AGENT", "").split(" ")[0]
+            query = environ.get("QUERY_STRING", "")
+            requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{query} {client}")
             return answer(environ, start)
 
         running._server.app = noted

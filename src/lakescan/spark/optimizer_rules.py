@@ -7,15 +7,18 @@ String)`: whom it asks, and the process that it belongs to, which its method `ow
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from lakescan.errors import LakescanError
+from lakescan.errors import LakescanError, MissingFile
+from lakescan.storage.locations import normal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 _PROCESS = uuid4().hex
 INTERRUPTED = "the query was interrupted while lakescan planned a read"
 _MOST_RAISED = 64
+_NOT_THERE = re.compile(
+    r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file (.*?)\.\s+File does not"
+)
 _LOADERS: WeakKeyDictionary[Any, dict[Path, Any]] = WeakKeyDictionary()  # by gateway, which is one JVM
 
 
@@ -94,6 +100,7 @@ class RaisedErrors:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[type[LakescanError], tuple[Any, ...], dict[str, Any]]] = OrderedDict()
+        self._tables: OrderedDict[str, None] = OrderedDict()
         self._lock = Lock()
 
     def text(self, error: LakescanError) -> str:
@@ -105,6 +112,14 @@ class RaisedErrors:
             while len(self._known) > _MOST_RAISED:
                 self._known.popitem(last=False)
         return found
+
+    def reads(self, location: str) -> None:
+        """Note that Spark reads data files of the table at a location: a missing one is raised as `MissingFile`."""
+        with self._lock:
+            self._tables[normal(location)] = None
+            self._tables.move_to_end(normal(location))
+            while len(self._tables) > _MOST_RAISED:
+                self._tables.popitem(last=False)
 
     def install(self) -> None:
         """Make PySpark raise the errors, once; raises `AttributeError` if this PySpark converts errors elsewhere."""
@@ -123,21 +138,36 @@ class RaisedErrors:
     def _own(self, converted: Any) -> Any:
         """The error of lakescan, or the interrupt, whose text an error of PySpark carries; other errors as they are."""
         text = getattr(converted, "_desc", None)
+        if isinstance(text, str) and (missing := _NOT_THERE.search(text)) is not None:
+            path = unquote(missing[1])
+            with self._lock:
+                is_ours = any(normal(path).startswith(f"{table}/") for table in self._tables)
+            message = f"{path} is listed in the table's metadata but does not exist"
+            return _with_class(converted, MissingFile, (message,), {}, f"{message}\n\n") if is_ours else converted
         if not isinstance(text, str) or "PYTHON_DATA_SOURCE_ERROR" not in text:
             return converted
         if INTERRUPTED in text:  # py4j may run the rule's question in the thread that waits for the query
             return KeyboardInterrupt()
         with self._lock:
             found = next((each for name, each in reversed(self._known.items()) if name in text), None)
-        if found is None:
-            return converted
-        kind, arguments, members = found
-        names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__str__": type(converted).__str__}
-        own: Any = type(kind.__name__, (kind, type(converted)), names)
-        result = own.__new__(own)
-        result.args = arguments
-        result.__dict__.update({**converted.__dict__, **members})
-        return result
+        return converted if found is None else _with_class(converted, *found)
+
+
+def _with_class(
+    converted: Any, kind: type[LakescanError], arguments: tuple[Any, ...], members: dict[str, Any], text: str = ""
+) -> Any:
+    """An error of PySpark's that has a class of lakescan's, too, and a text before its own."""
+    from pyspark.errors import UnknownException
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    # PySpark raises py4j's error in the place of one that is unknown to it.
+    base: Any = CapturedException if isinstance(converted, UnknownException) else type(converted)
+    names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__str__": lambda self: text + base.__str__(self)}
+    own: Any = type(kind.__name__, (kind, base), names)
+    result = own.__new__(own)
+    result.args = arguments
+    result.__dict__.update({**converted.__dict__, **members})
+    return result
 
 
 RAISED = RaisedErrors()

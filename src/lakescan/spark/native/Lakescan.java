@@ -27,6 +27,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.InputFileBlockLength;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NaNvl;
@@ -48,12 +49,18 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.binaryfile.BinaryFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
@@ -430,7 +437,7 @@ public class Lakescan {
       }
       LogicalPlan plan = new Project(seq(aliases), rows);
       int next = chain.above.size() - 1;
-      while (next >= 0 && !hasSubquery((LogicalPlan) chain.above.get(next))) {
+      while (next >= 0 && !has((LogicalPlan) chain.above.get(next), PlanExpression.class)) {
         plan = on(plan, (LogicalPlan) chain.above.get(next--));
       }
       if (next >= 0 && chain.above.get(next) instanceof Filter) { // What Spark can push down, below the rest.
@@ -475,33 +482,35 @@ public class Lakescan {
       if (condition instanceof And) {
         withoutSubqueries(((And) condition).left(), simple);
         withoutSubqueries(((And) condition).right(), simple);
-      } else if (condition.deterministic() && !hasSubquery(condition)) {
+      } else if (condition.deterministic() && !has(condition, PlanExpression.class)) {
         simple.add(condition);
       }
     }
 
-    private static boolean hasSubquery(LogicalPlan node) {
-      scala.collection.Iterator expressions = node.expressions().iterator();
-      while (expressions.hasNext()) {
-        if (hasSubquery((Expression) expressions.next())) {
-          return true;
-        }
-      }
-      return false;
-    }
+  }
 
-    private static boolean hasSubquery(Expression node) {
-      if (node instanceof PlanExpression) {
+  /** Whether expressions of a node have one of a class in them. */
+  static boolean has(LogicalPlan node, Class kind) {
+    scala.collection.Iterator expressions = node.expressions().iterator();
+    while (expressions.hasNext()) {
+      if (has((Expression) expressions.next(), kind)) {
         return true;
       }
-      scala.collection.Iterator children = node.children().iterator();
-      while (children.hasNext()) {
-        if (hasSubquery((Expression) children.next())) {
-          return true;
-        }
-      }
-      return false;
     }
+    return false;
+  }
+
+  static boolean has(Expression node, Class kind) {
+    if (kind.isInstance(node)) {
+      return true;
+    }
+    scala.collection.Iterator children = node.children().iterator();
+    while (children.hasNext()) {
+      if (has((Expression) children.next(), kind)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** An aggregate of all rows of a read, which metadata may have: counts of rows, least and greatest values. */
@@ -697,9 +706,11 @@ public class Lakescan {
       scala.jdk.javaapi.CollectionConverters.asScala((Map) json.readValue(options, Map.class)));
     // Spark gives each column the part of the bytes that its width is of all columns: as if all columns were here.
     double share = (8.0 + data.defaultSize() + facts.defaultSize()) / (8.0 + width);
+    org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
+    Scans.install(classic);
     HadoopFsRelation relation = new HadoopFsRelation(
-      new Files(title, root, packed, facts, share), facts, data, scala.Option.empty(), formatOf(format), all,
-      (org.apache.spark.sql.classic.SparkSession) session);
+      new Files(classic, title, root, packed, facts, share), facts, data, scala.Option.empty(), formatOf(format), all,
+      classic);
     LogicalPlan plan;
     try {
       plan = LogicalRelation$.MODULE$.apply(relation, named(title, relation.schema()));
@@ -730,7 +741,19 @@ public class Lakescan {
       }
     }
     plan = new Project(seq(output), plan);
-    return org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan);
+    return org.apache.spark.sql.classic.Dataset.ofRows(classic, plan);
+  }
+
+  /** A frame of the paths and lengths of files: Spark's workers look each file up once, and nothing else does. */
+  public static Object statuses(Object session, byte[] packed) {
+    org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) session;
+    Map options = new HashMap();
+    options.put("ignoreMissingFiles", "false");
+    options.put("ignoreCorruptFiles", "false");
+    HadoopFsRelation relation = new HadoopFsRelation(
+      new Named(classic, packed), new StructType(), BinaryFileFormat.schema(), scala.Option.empty(), new BinaryFileFormat(),
+      scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(options)), classic);
+    return org.apache.spark.sql.classic.Dataset.ofRows(classic, LogicalRelation$.MODULE$.apply(relation, false));
   }
 
   private static FileFormat formatOf(String name) {
@@ -800,8 +823,189 @@ public class Lakescan {
     return (org.apache.spark.sql.catalyst.catalog.CatalogTable) create.newInstance(arguments);
   }
 
+  /**
+   * The strategy that plans reads of lakescan's files as Spark does, with scans that read each file to its end.
+   *
+   * Spark splits a file by its recorded size, and reads the row groups whose middles lie in a split. If the file is
+   * longer, rows would be lost. The last split of each file has no end instead, so that no file is looked up. Scans
+   * that Spark makes without this strategy get files with the sizes that they have now.
+   */
+  public static class Scans extends org.apache.spark.sql.execution.SparkStrategy {
+    private static final long END = 1L << 50;
+    static final ThreadLocal BY_RECORDED_SIZES = new ThreadLocal();
+    private static java.lang.reflect.Constructor made = null;
+
+    private final java.lang.reflect.Constructor scan;
+
+    Scans(java.lang.reflect.Constructor scan) {
+      this.scan = scan;
+    }
+
+    /** Adds the strategy to a session, unless it is there. A Spark that differs from those that were tried goes without. */
+    static void install(org.apache.spark.sql.SparkSession session) {
+      try {
+        org.apache.spark.sql.ExperimentalMethods methods = session.experimental();
+        List strategies = new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(methods.extraStrategies()));
+        for (int i = 0; i < strategies.size(); i++) {
+          if (strategies.get(i) instanceof Scans) {
+            return;
+          }
+        }
+        strategies.add(new Scans(compiled()));
+        methods.extraStrategies_$eq(seq(strategies));
+      } catch (Throwable unlike) {
+        return;
+      }
+    }
+
+    /**
+     * The constructor of a subclass of Spark's scan, whose parameters are those of Spark's, which differ by version.
+     *
+     * The subclass exists on the driver only: executors get Spark's own scan where operators are sent with it. It
+     * does not equal Spark's scan, in neither order: a tree would keep that one.
+     */
+    private static synchronized java.lang.reflect.Constructor compiled() throws Exception {
+      if (made == null) {
+        Class[] types = FileSourceScanExec.class.getConstructors()[0].getParameterTypes();
+        StringBuilder parameters = new StringBuilder();
+        StringBuilder arguments = new StringBuilder();
+        for (int i = 0; i < types.length; i++) {
+          parameters.append(i == 0 ? "" : ", ").append(types[i].getName()).append(" p").append(i);
+          arguments.append(i == 0 ? "p" : ", p").append(i);
+        }
+        String spark = "org.apache.spark.sql.execution.";
+        String text = "package lakescan; public class FileSourceScanExec extends " + spark + "FileSourceScanExec {"
+          + " public FileSourceScanExec(" + parameters + ") { super(" + arguments + "); }"
+          + " public " + spark + "ScanFileListing selectedPartitions() {"
+          + " Object before = Lakescan.Scans.listed(this);"
+          + " try { return super.selectedPartitions(); } finally { Lakescan.Scans.restore(before); } }"
+          + " public org.apache.spark.rdd.RDD inputRDD() { return Lakescan.Scans.withoutEnd(super.inputRDD()); }"
+          + " public " + spark + "FileSourceScanExec copy(" + parameters + ") {"
+          + " return new FileSourceScanExec(" + arguments + "); }"
+          + " public boolean canEqual(Object other) { return other instanceof FileSourceScanExec; }"
+          + " public boolean equals(Object other) { return canEqual(other) && super.equals(other); }"
+          + " public int hashCode() { return super.hashCode(); }"
+          + " public Object writeReplace() { return Lakescan.Scans.plain(this); } }";
+        org.codehaus.janino.SimpleCompiler compiler = new org.codehaus.janino.SimpleCompiler();
+        compiler.setParentClassLoader(Lakescan.class.getClassLoader());
+        compiler.cook(text);
+        made = compiler.getClassLoader().loadClass("lakescan.FileSourceScanExec").getConstructors()[0];
+      }
+      return made;
+    }
+
+    public scala.collection.immutable.Seq apply(LogicalPlan plan) {
+      LogicalPlan node = plan;
+      boolean exact = false;
+      while (node instanceof Project || node instanceof Filter) {
+        exact = exact || has(node, InputFileBlockLength.class); // It would show that a split has no end.
+        node = (LogicalPlan) node.children().head();
+      }
+      if (exact
+          || !(node instanceof LogicalRelation)
+          || !(((LogicalRelation) node).relation() instanceof HadoopFsRelation)
+          || !(((HadoopFsRelation) ((LogicalRelation) node).relation()).location() instanceof Files)) {
+        return none();
+      }
+      List planned = scala.jdk.javaapi.CollectionConverters.asJava(
+        org.apache.spark.sql.execution.datasources.FileSourceStrategy$.MODULE$.apply(plan));
+      List found = new ArrayList();
+      for (int i = 0; i < planned.size(); i++) {
+        found.add(((TreeNode) planned.get(i)).transformDown(new ToEnd(scan)));
+      }
+      return seq(found);
+    }
+
+    static Object copied(java.lang.reflect.Constructor constructor, scala.Product scan) {
+      Object[] arguments = new Object[scan.productArity()];
+      for (int i = 0; i < arguments.length; i++) {
+        arguments[i] = scan.productElement(i);
+      }
+      try {
+        return constructor.newInstance(arguments);
+      } catch (Exception unlike) {
+        org.apache.spark.unsafe.Platform.throwException(unlike);
+        return null;
+      }
+    }
+
+    /** Spark's own scan, for executors, which do not have classes that the driver compiled. */
+    public static Object plain(Object scan) {
+      return copied(FileSourceScanExec.class.getConstructors()[0], (scala.Product) scan);
+    }
+
+    /** Lets this thread list the files of a scan with their recorded sizes; returns what `restore` takes. */
+    public static Object listed(Object scan) {
+      Object before = BY_RECORDED_SIZES.get();
+      BY_RECORDED_SIZES.set(((HadoopFsRelation) ((scala.Product) scan).productElement(0)).location());
+      return before;
+    }
+
+    public static void restore(Object before) {
+      BY_RECORDED_SIZES.set(before);
+    }
+
+    /** The rows of a scan, whose last split of each file has no end. */
+    public static org.apache.spark.rdd.RDD withoutEnd(org.apache.spark.rdd.RDD rows) {
+      int begun = 0;
+      int ended = 0;
+      scala.collection.Iterator partitions = ((FileScanRDD) rows).filePartitions().iterator();
+      while (partitions.hasNext()) {
+        PartitionedFile[] files = ((FilePartition) partitions.next()).files();
+        for (int i = 0; i < files.length; i++) {
+          PartitionedFile file = files[i];
+          long end = file.start() + file.length();
+          begun += file.start() == 0 ? 1 : 0;
+          ended += end == file.fileSize() || end == END ? 1 : 0;
+          if (end == file.fileSize()) {
+            files[i] = new PartitionedFile(
+              file.partitionValues(), file.filePath(), file.start(), END - file.start(), file.locations(),
+              file.modificationTime(), file.fileSize(), file.otherConstantMetadataColumnValues());
+          }
+        }
+      }
+      if (begun != ended) {
+        throw new IllegalStateException("lakescan: " + begun + " files begin in splits of Spark, and " + ended + " end");
+      }
+      return rows;
+    }
+  }
+
+  /** Replaces Spark's scans by those that read to the end. */
+  static class ToEnd extends scala.runtime.AbstractPartialFunction {
+    private final java.lang.reflect.Constructor scan;
+
+    ToEnd(java.lang.reflect.Constructor scan) {
+      this.scan = scan;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node.getClass() == FileSourceScanExec.class;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? Scans.copied(scan, (scala.Product) node) : otherwise.apply(node);
+    }
+  }
+
+  /** Looks up the status of a file. */
+  static class LookUp implements java.util.concurrent.Callable {
+    private final Path path;
+    private final org.apache.hadoop.conf.Configuration settings;
+
+    LookUp(Path path, org.apache.hadoop.conf.Configuration settings) {
+      this.path = path;
+      this.settings = settings;
+    }
+
+    public Object call() throws Exception {
+      return path.getFileSystem(settings).getFileStatus(path);
+    }
+  }
+
   /** The files of one scan, with the values of their hidden columns; equal if all of this is. */
   public static class Files implements FileIndex {
+    private final org.apache.spark.sql.classic.SparkSession session;
     private final String title;
     private final Path root;
     private final byte[] packed;
@@ -809,10 +1013,13 @@ public class Lakescan {
     private final double share;
     private final int hash;
     private String[] paths;
-    private long[] sizes;
+    long[] sizes;
     private Object[][] values;
 
-    public Files(String title, String root, byte[] packed, StructType hidden, double share) {
+    public Files(
+        org.apache.spark.sql.classic.SparkSession session, String title, String root, byte[] packed, StructType hidden,
+        double share) {
+      this.session = session;
       this.title = title;
       this.share = share;
       this.root = new Path(root);
@@ -905,15 +1112,39 @@ public class Lakescan {
         narrow((Expression) filters.next(), wanted);
       }
       scala.collection.immutable.Map nothing = scala.collection.immutable.Map$.MODULE$.empty();
+      long[] lengths = Scans.BY_RECORDED_SIZES.get() == this ? sizes : currentSizes(wanted);
       List found = new ArrayList();
       for (int i = 0; i < paths.length; i++) {
         if (wanted[i]) {
-          FileStatus status = new FileStatus(sizes[i], false, 1, 134217728L, 0L, path(i));
+          FileStatus status = new FileStatus(lengths[i], false, 1, 134217728L, 0L, path(i));
           List one = Collections.singletonList(new FileStatusWithMetadata(status, nothing));
           found.add(new PartitionDirectory(new GenericInternalRow(values[i]), seq(one)));
         }
       }
       return seq(found);
+    }
+
+    /** The sizes that files have now, in as many look-ups. */
+    long[] currentSizes(boolean[] wanted) {
+      org.apache.hadoop.conf.Configuration settings = session.sessionState().newHadoopConf();
+      java.util.concurrent.ExecutorService threads = java.util.concurrent.Executors.newFixedThreadPool(32);
+      try {
+        java.util.concurrent.Future[] answers = new java.util.concurrent.Future[paths.length];
+        for (int i = 0; i < paths.length; i++) {
+          answers[i] = wanted[i] ? threads.submit(new LookUp(path(i), settings)) : null;
+        }
+        long[] found = new long[paths.length];
+        for (int i = 0; i < paths.length; i++) {
+          found[i] = wanted[i] ? ((FileStatus) answers[i].get()).getLen() : 0;
+        }
+        return found;
+      } catch (Exception failed) {
+        boolean isWrapped = failed instanceof java.util.concurrent.ExecutionException;
+        org.apache.spark.unsafe.Platform.throwException(isWrapped ? failed.getCause() : failed);
+        return null;
+      } finally {
+        threads.shutdownNow();
+      }
     }
 
     private void narrow(Expression filter, boolean[] wanted) {
@@ -989,6 +1220,17 @@ public class Lakescan {
         && title.equals(((Files) other).title)
         && hidden.equals(((Files) other).hidden)
         && Arrays.equals(packed, ((Files) other).packed);
+    }
+  }
+
+  /** Files that are read whole, whatever their sizes are. */
+  static class Named extends Files {
+    Named(org.apache.spark.sql.classic.SparkSession session, byte[] packed) {
+      super(session, "lakescan", "lakescan:/", packed, new StructType(), 1.0);
+    }
+
+    long[] currentSizes(boolean[] wanted) {
+      return sizes;
     }
   }
 }

@@ -12,16 +12,16 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from lakescan.spark.native.same_store import why_other_store
-from lakescan.spark.session import hadoop_settings
+from lakescan.spark.session import hadoop_settings, is_connect
 from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 STORES = ("s3", "gcs", "abfs")  # object stores, by the common name of their schemes
 _MOST_SECONDS = 30  # of a probe: a client without an answer tries again for minutes
@@ -35,6 +35,7 @@ _NAMES = {
     "wasbs": ("wasbs", "abfss"),
 }
 _NO_FILESYSTEM = re.compile(r"No FileSystem for scheme|UnsupportedFileSystemException|ClassNotFoundException")
+_NOT_FOUND = re.compile("PATH_NOT_FOUND|FILE_NOT_EXIST")
 _KIND = re.compile(r"\b([A-Z]\w+(?:Exception|Error))\b")
 _JARS = {"s3": "hadoop-aws", "gcs": "gcs-connector", "abfs": "hadoop-azure"}
 
@@ -51,11 +52,12 @@ _KNOWN: WeakKeyDictionary[SparkSession, _Known] = WeakKeyDictionary()
 
 
 def root_for_spark(
-    spark: SparkSession, storage: Storage, root: str, files: Sequence[tuple[str, int | None]]
+    spark: SparkSession, storage: Storage, root: str, files: Sequence[tuple[str, int | None]], *, looks_up: bool = True
 ) -> tuple[str, str]:
     """The root under which Spark reads what lakescan reads at `root` (`s3://bucket`), or the reason why it does not.
 
     The other one is empty. `files` are one or two files there: what follows the root, and the size in bytes if known.
+    `looks_up`: whether Spark's driver looks files up as well, as it does before it reads paths.
     """
     known = _KNOWN.setdefault(spark, _Known())
     hadoop, endpoint = hadoop_settings(spark), storage.settings.endpoint(_store(root))
@@ -67,7 +69,7 @@ def root_for_spark(
         if reason is None and (candidate, endpoint) in known.stores:
             reason = known.stores[candidate, endpoint]
         elif reason is None:
-            reason = _probed(spark, known, candidate, endpoint, files)
+            reason = _probed(spark, known, candidate, endpoint, files, looks_up)
         if reason is None:
             return candidate, ""
         if split_location(candidate)[0] not in known.missing:
@@ -75,6 +77,19 @@ def root_for_spark(
     schemes = " or ".join(f"{split_location(each)[0]}://" for each in _candidates(root))
     jar = _JARS[_store(root)]
     return "", why or f"the session's Spark has no filesystem for {schemes} (JARs such as {jar} bring it)"
+
+
+def has_filesystem(spark: SparkSession, scheme: str) -> bool:
+    """Whether the Hadoop client of a session has a filesystem for a scheme; False if the session cannot be asked."""
+    if is_connect(spark):
+        return False
+    session: Any = spark
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    try:
+        session.sparkContext._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, settings)
+    except Exception:  # of Java: no class, or none that can be loaded
+        return False
+    return True
 
 
 def forget(spark: SparkSession) -> None:
@@ -98,17 +113,22 @@ def _candidates(root: str) -> list[str]:
 
 
 def _probed(
-    spark: SparkSession, known: _Known, root: str, endpoint: str | None, files: Sequence[tuple[str, int | None]]
+    spark: SparkSession,
+    known: _Known,
+    root: str,
+    endpoint: str | None,
+    files: Sequence[tuple[str, int | None]],
+    looks_up: bool,
 ) -> str | None:
     """The reason why Spark cannot read at a root, by looking files up there; None if it can. Keeps what is lasting."""
     paths = [root + path for path, _ in files]
     try:
-        sizes = _sizes(spark, paths)
+        sizes = _sizes(spark, paths, looks_up=looks_up)
     except TimeoutError:
         known.stores[root, endpoint] = f"Spark had not looked up a file in {root} after {_MOST_SECONDS} s"
         return known.stores[root, endpoint]
     except Exception as error:  # of Java, py4j, the Connect client or the store's own client
-        if "PATH_NOT_FOUND" in str(error):
+        if _NOT_FOUND.search(str(error)):
             return f"Spark does not find its files in {root}"
         if _NO_FILESYSTEM.search(str(error)):
             known.missing.add(split_location(root)[0])
@@ -125,18 +145,18 @@ def _probed(
     return None
 
 
-def _sizes(spark: SparkSession, paths: Sequence[str]) -> list[int | None]:
+def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list[int | None]:
     """The sizes of files as Spark's workers see them; None for one that has another path there.
 
     Raises `TimeoutError`, and what Spark raises.
     """
+    from lakescan.spark.native.relation import statuses
+
     answers: SimpleQueue[list[int | None] | Exception] = SimpleQueue()
 
     def look_up() -> None:
         try:
-            # A path that is given alone is tried as the sink of a stream first, whose failure Spark logs at length.
-            reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "false")
-            frame = reader.option("ignoreCorruptFiles", "false").load([*paths, paths[0]]).select("path", "length")
+            frame = _listed(spark, paths) if looks_up else statuses(spark, paths)
             found: Mapping[str, int] = {row["path"]: row["length"] for row in frame.collect()}
             answers.put([found.get(path) for path in paths])
         except Exception as error:
@@ -150,3 +170,9 @@ def _sizes(spark: SparkSession, paths: Sequence[str]) -> list[int | None]:
     if isinstance(answer, Exception):
         raise answer
     return answer
+
+
+def _listed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    # A path that is given alone is tried as the sink of a stream first, whose failure Spark logs at length.
+    reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "false")
+    return reader.option("ignoreCorruptFiles", "false").load([*paths, paths[0]]).select("path", "length")

@@ -22,7 +22,7 @@ from lakescan.common.metadata_columns import FILE, LAST_UPDATED, PARTITION_ID, P
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members, mark_of
-from lakescan.spark.native.filesystems import STORES, root_for_spark
+from lakescan.spark.native.filesystems import STORES, has_filesystem, root_for_spark
 from lakescan.spark.native.footers import (
     FooterFacts,
     NamedColumns,
@@ -251,25 +251,47 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
         why.where(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
-    named = _NamedFiles(scan, plan, paths, spark, limits is _OF_STORES, why)
+    readable = ~_is_only_sparks(paths)
+    named = _NamedFiles(scan, plan, paths, spark, limits is _OF_STORES, why, readable)
     named.add_orc(is_orc)
-    _compressions(context, paths, files, limits is _OF_STORES, why, ~is_orc)
+    _compressions(context, paths, files, limits is _OF_STORES, why, ~is_orc & readable)
     named.add_parquet(~is_orc)
     by_id = why.native & (why.layout < 0)
-    footers = why_footers(context, paths, files["size"], by_id) if context.matching.by_id else None
+    footers = why_footers(context, paths, files["size"], by_id & readable) if context.matching.by_id else None
     if footers is not None:
         why.where(by_id, footers)
     return why.lanes(roots, named.layouts)
+
+
+def _is_only_sparks(paths: pa.Array) -> np.ndarray:
+    """A mask of the paths in filesystems that only Spark's Hadoop client may have."""
+    roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
+    is_other = np.array([_is_other(root) for root in roots.dictionary.to_pylist()], dtype=bool)
+    found: np.ndarray = is_other[roots.indices.to_numpy()]
+    return found
+
+
+def _is_other(root: str) -> bool:
+    scheme = split_location(root)[0] if root else "file"
+    return scheme not in ("file", "hdfs") and ALIASES.get(scheme, scheme) not in STORES
 
 
 class _NamedFiles:
     """Finds the layouts of files whose columns Spark finds by their names, and adds the reasons of others."""
 
     def __init__(
-        self, scan: ScanSpec, plan: ScanPlan, paths: pa.Array, spark: SparkSession | None, is_remote: bool, why: _Why
+        self,
+        scan: ScanSpec,
+        plan: ScanPlan,
+        paths: pa.Array,
+        spark: SparkSession | None,
+        is_remote: bool,
+        why: _Why,
+        readable: np.ndarray,
     ) -> None:
         self._scan, self._plan, self._paths, self._spark, self._why = scan, plan, paths, spark, why
         self._context, self._most = scan.read_context(), _MOST_MAPPED_IN_STORES if is_remote else _MOST_MAPPED
+        self._readable = readable
         self._numbers: dict[tuple[str, tuple[t.Field, ...]], int] = {}
 
     @property
@@ -302,7 +324,9 @@ class _NamedFiles:
         elif matching.name_mapping is not None:
             self._add(native, "parquet", "the table has a name mapping")
         elif not matching.ids_required:
-            some = facts_of(self._context, self._paths, self._plan.files["size"], sample(native), raises=True)
+            some = facts_of(
+                self._context, self._paths, self._plan.files["size"], sample(native & self._readable), raises=True
+            )
             if not all(each.has_ids for each in some):
                 self._add(native, "parquet", "the table has files without field ids")
 
@@ -312,7 +336,8 @@ class _NamedFiles:
         Files with field ids have one if `every` file is read by names, or if a file has a settled name for another
         column: Spark would compare its statistics.
         """
-        places, count = np.flatnonzero(mask), len(mask)
+        self._why.where(mask & ~self._readable, f"{cause}, and only Spark can read the footer of the file")
+        places, count = np.flatnonzero(mask & self._readable), len(mask)
         read, others = places[: self._most], places[self._most :]
         facts = facts_of(self._context, self._paths, self._plan.files["size"], read, file_format=file_format)
         names = settled_ids(self._context)
@@ -378,9 +403,11 @@ def _roots(
         scheme = split_location(root)[0] if root else "file"
         if not mask.any() or scheme in ("file", "hdfs"):
             continue
-        if ALIASES.get(scheme, scheme) not in STORES:
-            if scan.options.lane != "native":
+        if _is_other(root):
+            if looks_up and scan.options.lane != "native":
                 why.where(mask, "Spark may have no filesystem for it (lane=native tries)")
+            elif not looks_up and not (spark is not None and has_filesystem(spark, scheme)):
+                why.where(mask, f"Spark has no filesystem for {scheme}://")
         elif is_small:
             why.where(mask, f"{size:,} bytes in an object store are read sooner by Arrow (lane=native tries)")
         elif spark is None:
@@ -391,7 +418,7 @@ def _roots(
             asked += 1
             places = np.flatnonzero(mask)[[0, -1]]
             some = [(paths[n].as_py()[len(root) :], sizes[n].as_py()) for n in dict.fromkeys(places.tolist())]
-            found[root], reason = root_for_spark(spark, scan.storage, root, some)
+            found[root], reason = root_for_spark(spark, scan.storage, root, some, looks_up=looks_up)
             why.where(mask & bool(reason), reason)
     return found
 

@@ -6,7 +6,7 @@ Each file brings its facts (deleted rows, constants) as values of hidden partiti
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -19,10 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import from_arrow_type
 
+from lakescan import limits
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID, SPEC_ID
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.plan import ScanPlan
+from lakescan.planning.split import TARGET_SIZE
 from lakescan.reading.deletes.roaring import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lower import READ_OPTIONS, NativeFiles
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 JAVA = Path(__file__).with_name("Lakescan.java")
 _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
+_FEW = 64  # splits of a file with fewer rows
 # Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
 _OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false", "orc.force.positional.evolution": "false"}
 # `DataType.defaultSize` of types that do not take eight bytes.
@@ -68,6 +71,16 @@ def java_class(spark: SparkSession) -> Any:
         (constructor,) = class_loader(spark, JAVA).loadClass("lakescan.Lakescan").getConstructors()
         _CLASSES[gateway] = constructor.newInstance(gateway.jvm.java.util.ArrayList().toArray())
     return _CLASSES[gateway]
+
+
+def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """A frame of the columns `path` and `length` of files of a classic session, for which its workers look them up."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    session: Any = spark
+    packed = _packed(list(paths), np.ones(len(paths)), HiddenFacts([], {}))
+    found = java_class(spark).statuses(session._jsparkSession, bytearray(packed))
+    return DataFrame(found, spark).select("path", "length")
 
 
 class RelationFiles(NativeFiles):
@@ -134,6 +147,18 @@ class RelationFiles(NativeFiles):
             sum(_default_size(each.type) for each in self._scan.snapshot.schema.fields),
         )
         return DataFrame(frame, self._spark)
+
+    def _sizes(self) -> np.ndarray:
+        """The recorded sizes, by which Spark splits files: see `Scans` in `Lakescan.java`.
+
+        As in `split_files`, a file has at most as many splits as rows, whatever its recorded size.
+        """
+        sizes = pc.fill_null(self._plan.files["size"], 0).to_numpy()
+        rows = pc.fill_null(self._plan.files["record_count"], -1).to_numpy()
+        most = limits.FILE_SIZE // TARGET_SIZE
+        splits = np.where(rows < 0, most, np.clip(rows, _FEW, most))
+        found: np.ndarray = np.clip(sizes, 1, splits * TARGET_SIZE)
+        return found
 
     def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> HiddenFacts:  # type: ignore[override]
         return HiddenFacts(deleted, values)

@@ -199,6 +199,7 @@ def replaced_rows(
             return None
     else:
         lanes = None
+    RAISED.reads(scan.table.location)
     reader = partial(RelationFiles, title=title_of(scan, plan))
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
