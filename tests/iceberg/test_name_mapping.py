@@ -62,6 +62,19 @@ def test_a_mapping_that_agrees_is_obeyed(tmp_path: Path) -> None:
     assert lakescan.table(migrated(tmp_path, rows, mapping)).scan().to_arrow().to_pylist() == [{"new": 2, "other": 1}]
 
 
+def test_columns_and_members_that_a_mapping_does_not_name_are_null(tmp_path: Path) -> None:
+    none_of_the_file = [{"field-id": 1, "names": ["older"]}, {"field-id": 2, "names": ["oldest"]}]
+    rows = pa.table({"a": [1], "b": [2]})
+    (tmp_path / "columns").mkdir()
+    found = lakescan.table(migrated(tmp_path / "columns", rows, none_of_the_file)).scan().to_arrow()
+    assert found.to_pylist() == [{"a": None, "b": None}]
+    rows = pa.table({"s": [{"t": "x"}], "n": [7]})
+    mapping = [{"field-id": 1, "names": ["s"], "fields": []}, {"field-id": 2, "names": ["n"]}]
+    (tmp_path / "members").mkdir()
+    found = lakescan.table(migrated(tmp_path / "members", rows, mapping)).scan().to_arrow()
+    assert found.to_pylist() == [{"s": {"t": None}, "n": 7}]
+
+
 def test_a_column_with_a_dot_is_not_the_member_of_a_struct() -> None:
     kinds = pa.schema([("a", pa.struct([("b", pa.int64())])), ("a.b", pa.int64())])
     matching = FieldMatching(by_id=True, name_mapping={("a",): 1, ("a", "b"): 3, ("a.b",): 2})

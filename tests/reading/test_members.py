@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -182,7 +182,10 @@ def test_selected_members_have_the_values_that_they_have_in_their_structs(
     context = ReadContext(Storage(), selection, Schema(now.fields), matching, ())
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "f"))
-        write(path, file_format, Schema(old.fields), [stored(each, old) for each in values])
+        rows = [stored(each, old) for each in values]
+        write(path, file_format, Schema(old.fields), rows)
+        if file_format == "orc":  # Arrow writes some nested nulls with the values of other rows
+            assume(orc.read_table(path).equals(pa.Table.from_pylist(rows, schema=Schema(old.fields).arrow())))
         found, _ = read(path, file_format, context)
     for row, each in zip(found, values, strict=True):
         for name, path_to in zip(row, chosen, strict=True):

@@ -97,8 +97,9 @@ def resolve(
     fields: tuple[FileField, ...], schema: Schema, matching: FieldMatching, constants: Mapping[int, pa.Scalar]
 ) -> Projection:
     """Find the columns of `schema` in a file. `constants` are values by field id that replace the file's columns."""
-    has_ids = matching.by_id and any(f.id is not None for f in fields)
-    columns = _Siblings(fields)
+    is_mapped = matching.name_mapping is not None  # then a name that the mapping lacks is no column of the table
+    has_ids = matching.by_id and (is_mapped or any(f.id is not None for f in fields))
+    columns = _Siblings(fields, is_mapped)
     sources = tuple(_source(field, columns, has_ids, constants) for field in schema.fields)
     read = _read(fields, sources)
     return Projection(_placed(sources, read), read, tuple(_leaves(fields, read, 0)))
@@ -166,7 +167,8 @@ def only_read(array: pa.Array, field: FileField) -> pa.Array:
 class _Siblings:
     """The columns of a file, or the members of a struct in it, by id and by name."""
 
-    def __init__(self, fields: tuple[FileField, ...]) -> None:
+    def __init__(self, fields: tuple[FileField, ...], is_mapped: bool) -> None:
+        self.is_mapped = is_mapped
         self._by_id: dict[int, FileField] = {}
         self._by_name: dict[str, FileField] = {}
         self._by_lower: dict[str, FileField] = {}
@@ -177,7 +179,7 @@ class _Siblings:
             self._by_lower.setdefault(each.name.lower(), each)
 
     def find(self, target: t.Field, by_id: bool) -> FileField | None:
-        if by_id and target.id < FIRST_RESERVED_ID and self._by_id:
+        if by_id and target.id < FIRST_RESERVED_ID and (self._by_id or self.is_mapped):
             return self._by_id.get(target.id)
         exact = self._by_name.get(target.physical_name)
         return exact or self._by_lower.get(target.physical_name.lower())
@@ -189,26 +191,29 @@ def _source(target: t.Field, siblings: _Siblings, by_id: bool, constants: Mappin
     field = siblings.find(target, by_id)
     if field is None:
         return Source(target, None)
-    return Source(target, field.index, _children(target, field, by_id, constants))
+    return Source(target, field.index, _children(target, field, by_id, siblings.is_mapped, constants))
 
 
-def _children(target: t.Field, field: FileField, by_id: bool, constants: Mapping[int, pa.Scalar]) -> tuple[Source, ...]:
+def _children(
+    target: t.Field, field: FileField, by_id: bool, is_mapped: bool, constants: Mapping[int, pa.Scalar]
+) -> tuple[Source, ...]:
     kind, file_type = target.type, field.type
     if isinstance(kind, t.Struct) and pa.types.is_struct(file_type):
-        members = _Siblings(field.children)
+        members = _Siblings(field.children, is_mapped)
         return tuple(_source(member, members, by_id, constants) for member in kind.fields)
     if isinstance(kind, t.ListOf) and (pa.types.is_list(file_type) or pa.types.is_large_list(file_type)):
-        return (_inner(kind.element, field.children[0], by_id),)
+        return (_inner(kind.element, field.children[0], by_id, is_mapped),)
     if isinstance(kind, t.MapOf) and pa.types.is_map(file_type):
-        return (_inner(kind.key, field.children[0], by_id), _inner(kind.value, field.children[1], by_id))
+        sides = ((kind.key, field.children[0]), (kind.value, field.children[1]))
+        return tuple(_inner(side, of_file, by_id, is_mapped) for side, of_file in sides)
     if isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         raise CorruptMetadata(f"column {target.name!r} is {kind} in the table and {file_type} in a data file")
     return ()
 
 
-def _inner(target: t.Field, field: FileField, by_id: bool) -> Source:
+def _inner(target: t.Field, field: FileField, by_id: bool, is_mapped: bool) -> Source:
     """The source of a list's element, or a map's key or value: matched by position, whatever its name."""
-    return Source(target, field.index, _children(target, field, by_id, {}))
+    return Source(target, field.index, _children(target, field, by_id, is_mapped, {}))
 
 
 def _missing(source: Source, rows: int) -> pa.Array:
