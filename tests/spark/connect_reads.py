@@ -6,6 +6,7 @@ Its argument is a folder.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from typing import Any
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 
 import lakescan
 import lakescan.spark
+from lakescan.spark.connect import hook
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 ROWS = pa.table({"id": range(10), "part": ["a", "b"] * 5})
@@ -37,6 +39,7 @@ def main(folder: str) -> None:
         threads(spark, name, path)
         errors(spark, name, path)
         functions(spark, name, path)
+        dropped_pins(spark, name, f"reads.db.dropped_{name}")
     left_alone(spark, folder)
     sessions(spark, f"{folder}/t")
     spark.stop()
@@ -160,12 +163,39 @@ def left_alone(spark: SparkSession, folder: str) -> None:
 
 def functions(spark: SparkSession, name: str, path: str) -> None:
     """A function that a session registered before lakescan, under a name of Spark's, prunes as Spark resolves it."""
-    other = spark.newSession()
+    other = spark.cloneSession()
     other.udf.register("startswith", lambda text, prefix: True, "boolean")
     lakescan.spark.register(other)
     counts = [load(other, name, path, lane=lane).where("startswith(part, 'z')").count() for lane in ("auto", "arrow")]
     assert counts[0] == counts[1], counts
     other.client.close()  # while the server is there: a channel that closes after it waits for an answer
+
+
+def dropped_pins(spark: SparkSession, name: str, path: str) -> None:
+    """A frame whose scan is no longer kept reads the state that it was pinned to, or fails if that is gone."""
+    for each in (path, f"{path}_other"):
+        lakescan.save(ROWS, each, format=name)
+    before, hook._MOST_PINS = hook._MOST_PINS, 2
+    try:
+        frames = [load(spark, name, path), load(spark, name, path, where="id < 4", columns="id")]
+        frames += [lakescan.spark.table(spark, path), load(spark, name, f"{path}_other"), load(spark, name, path)]
+        assert [frame.count() for frame in frames] == [10, 4, 10, 10, 10]
+        lakescan.table(path).append(MORE)
+        lakescan.sql(f"ALTER TABLE {path} ADD COLUMN more INT")
+        assert [len(frame.first()) for frame in frames] == [2, 1, 2, 2, 2]
+        counts = [frame.where("id >= 2").count() for frame in frames]
+        assert counts == [8, 2, 8, 8, 8], counts
+        assert frames[0].union(frames[2]).union(frames[3]).union(frames[4]).exceptAll(frames[0]).count() == 30
+        assert load(spark, name, path).columns == ["id", "part", "more"]
+        (own,) = (each for each in spark.client._session_hooks if each.session_id == spark.session_id)
+        assert len(own._pins) == 2
+        shutil.rmtree(lakescan.table(f"{path}_other").scan().spec.table.location.removeprefix("file://"))
+        assert frames[0].count() == 10
+        with pytest.raises(lakescan.LakescanError, match="_other"):
+            frames[3].count()
+        assert frames[1].count() == 4
+    finally:
+        hook._MOST_PINS = before
 
 
 def sessions(spark: SparkSession, path: str) -> None:

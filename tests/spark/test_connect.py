@@ -13,16 +13,14 @@ pytestmark = pytest.mark.spark
 
 
 def test_tables_are_read_on_a_connect_session(shop) -> None:
-    script = Path(__file__).parent / "connect_session.py"
-    path = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
-    found = run([str(script), shop.orders, shop.customers], PYSPARK_PYTHON=sys.executable, PYTHONPATH=path)
+    found = run_script("connect_session.py", shop.orders, shop.customers)
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
 
 
-@pytest.mark.parametrize("script", ["connect_reads.py", "connect_law.py"])
+@pytest.mark.parametrize("script", ["connect_reads.py", "connect_totals.py", "connect_law.py"])
 def test_reads_on_a_connect_session_are_replaced(tmp_path: Path, script: str) -> None:
-    """By Spark's own reader of the files that a query needs, with the same rows."""
-    found = run([str(Path(__file__).parent / script), str(tmp_path)], PYSPARK_PYTHON=sys.executable)
+    """By Spark's own reader of the files that a query needs, or by values of metadata, with the same rows."""
+    found = run_script(script, str(tmp_path))
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
 
 
@@ -48,6 +46,13 @@ def test_a_server_whose_python_cannot_read_is_refused_in_one_line(tmp_path: Path
     (line,) = [line for line in found.stdout.splitlines() if line.startswith("refused:")]
     assert f"start the server with PYSPARK_PYTHON={sys.executable}" in line
     assert len(line) < 500
+
+
+def run_script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of this folder, which may import tests, in a process of its own."""
+    script = Path(__file__).parent / name
+    path = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
+    return run([str(script), *arguments], PYSPARK_PYTHON=sys.executable, PYTHONPATH=path)
 
 
 def run(arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:

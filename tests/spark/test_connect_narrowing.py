@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.implied import implied
-from lakescan.spark.connect.narrowing import ReadColumn, narrowed
+from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, narrowed
 
 FIELDS = (
     t.Field(1, "id", t.LONG),
@@ -53,8 +53,8 @@ def other() -> Any:
     return DataFrame(p.Read("other"), Session())
 
 
-def needs(frame: Any, *, case_sensitive: bool = False) -> list[tuple[str, list[str] | None, int | None]]:
-    """The conditions, columns and limit of each read in a frame, in the order of the reads."""
+def reads_of(frame: Any, *, case_sensitive: bool = False, own: frozenset[str] = frozenset()) -> list[Narrowed]:
+    """What is needed of each read in a frame, in the order of the reads."""
     root = frame._plan.plan(None)
     columns = tuple(ReadColumn(f.name, (f.name,), str(f.type)) for f in FIELDS)
 
@@ -62,11 +62,21 @@ def needs(frame: Any, *, case_sensitive: bool = False) -> list[tuple[str, list[s
         is_ours = relation.WhichOneof("rel_type") == "read" and relation.read.HasField("data_source")
         return columns if is_ours else None
 
-    found = narrowed([root], columns_of, lambda _: False, case_sensitive=case_sensitive)
+    return narrowed([root], columns_of, lambda _: False, case_sensitive=case_sensitive, own_functions=own)
+
+
+def needs(frame: Any, *, case_sensitive: bool = False) -> list[tuple[str, list[str] | None, int | None]]:
+    """The conditions, columns and limit of each read in a frame, in the order of the reads."""
     return [
         (texts_of(each.conditions), None if each.columns is None else sorted(each.columns), each.limit)
-        for each in found
+        for each in reads_of(frame, case_sensitive=case_sensitive)
     ]
+
+
+def totals_of(frame: Any, own: frozenset[str] = frozenset()) -> tuple[list[str], str] | None:
+    """The totals that the only read in a frame is for, and all conditions on its rows; None for other reads."""
+    (found,) = (each.totals for each in reads_of(frame, own=own))
+    return None if found is None else (list(found.wanted), texts_of(found.conditions))
 
 
 def texts_of(conditions: Any) -> str:
@@ -288,3 +298,45 @@ def test_a_limit_reaches_reads_of_which_any_rows_will_do() -> None:
     assert limits(read().select(F.max("id")).limit(3)) == [None]
     assert limits(read().limit(3).join(read(), "id").limit(2)) == [3, None]
     assert limits(read().union(read()).limit(3)) == [None, None]
+
+
+def test_an_aggregate_of_all_rows_is_of_totals_under_all_conditions() -> None:
+    assert totals_of(read().groupBy().count()) == (["count(*)"], "")
+    assert totals_of(read().agg(F.max("ID"), F.min(F.col("x")), F.count("*"))) == (
+        ["max(id)", "min(x)", "count(*)"],
+        "",
+    )
+    texts = read().where("id > 5").selectExpr("max(x) as m", "count(1)")
+    assert totals_of(texts) == (["max(x)", "count(*)"], "id > 5")
+    renamed = read().select(F.col("id").alias("k")).where("k > 5")
+    assert totals_of(renamed.agg(F.min("k") + 1)) == (["min(k)"], "id > 5")
+    assert totals_of(read().drop("x").toDF(*"abcdefghi").agg(F.max("a").alias("z"))) == (["max(a)"], "")
+    assert totals_of(read().agg(F.max("id").alias("m")).limit(1).select("m")) == (["max(id)"], "")
+
+
+def test_an_aggregate_that_needs_other_rows_or_columns_is_not_of_totals() -> None:
+    for frame in (
+        read(),
+        read().groupBy("id").count(),
+        read().cube().count(),
+        read().agg(F.count("*"), F.sum("id")),
+        read().agg(F.count("id")),
+        read().agg(F.count(F.lit(None))),
+        read().agg(F.max(F.col("id") + 1)),
+        read().agg(F.max("s.m")),
+        read().agg(F.max("nothing")),
+        read().agg(F.countDistinct("id"), F.count("*")),
+        read().agg(F.call_function("max", "id")),
+        read().agg(F.udf(lambda v: v, LongType())(F.max("id"))),
+        read().selectExpr("max(id) over ()"),
+        read().selectExpr("count(distinct *)"),
+        read().limit(3).agg(F.count("*")),
+        read().sample(0.5).agg(F.count("*")),
+        read().distinct().agg(F.count("*")),
+        read().select(F.explode("tags")).agg(F.count("*")),
+        read().agg(F.max("id").alias("m")).where("max(id) > 3"),
+        read().agg(F.max("id").alias("m")).orderBy(F.min("id")),
+    ):
+        assert totals_of(frame) is None, frame
+    assert totals_of(read().groupBy().count(), frozenset(["count"])) is None
+    assert totals_of(read().groupBy().count(), frozenset(["mine"])) is not None

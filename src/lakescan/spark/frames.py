@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from lakescan.aggregates import Aggregate, known_by_metadata
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
@@ -131,6 +132,17 @@ def cheapest_column(scan: ScanSpec) -> str:
     fields = scan.output.fields
     plain = (each for each in fields if each.type in (t.BOOLEAN, *t.INTEGRAL, t.DATE, *t.FLOATING))
     return next(plain, fields[0]).name
+
+
+def totals_by_metadata(scan: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Scalar] | None:
+    """Return the values of aggregates as Spark computes them, if metadata alone proves them all; else None."""
+    if any(field.width for field in t.walk(scan.output.fields)):  # CHAR(n) is padded
+        return None
+    values = known_by_metadata(scan, wanted, with_times=True)
+    # Bounds of Parquet have one sign for zeros, whatever the rows have.
+    if values is None or any(pa.types.is_floating(each.type) and each.as_py() == 0 for each in values):
+        return None
+    return values
 
 
 def explained(scan: ScanSpec) -> str:

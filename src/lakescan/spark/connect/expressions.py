@@ -8,7 +8,7 @@ Parts that are not understood become a call of an unknown function, of which not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -86,6 +86,8 @@ _RANDOM = frozenset(
         *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
     )
 )
+# Aggregates that metadata may have.
+TOTALS = frozenset(("count", "min", "max"))
 _SCALAR_UDF = frozenset((100, 101, 200))  # one row after the other, with Arrow or without, and pandas' scalar functions
 
 
@@ -341,6 +343,117 @@ def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
             kind = message.WhichOneof("expr_type")
             yield kind, getattr(message, kind) if kind else None
         stack.extend(parts_of(message))
+
+
+@dataclass(frozen=True)
+class Total:
+    """An aggregate of all rows: `count`, or `min` or `max` of a column, of which `column` is the symbol."""
+
+    kind: str
+    column: str | None = None
+
+
+def totals(expressions: Iterable[Any], scope: Scope) -> tuple[tuple[Any, ...], dict[str, Total]] | None:
+    """Return expressions of aggregates with columns instead of totals, and the totals by the name of their column.
+
+    None if an expression needs anything else of the rows, or has a part that is not understood.
+    """
+    found: dict[str, Total] = {}
+    changed = [_over_totals(each, scope, found) for each in expressions]
+    return (tuple(changed), found) if found and None not in changed else None
+
+
+def _over_totals(e: Any, scope: Scope, found: dict[str, Total]) -> Any | None:
+    """Return an expression with columns instead of totals, which are added to `found`; None if that is not possible."""
+    kind = e.WhichOneof("expr_type")
+    result = type(e)()
+    result.CopyFrom(e)
+    part: Any = getattr(result, kind) if kind else None
+    match kind:
+        case "literal":
+            return result
+        case "alias" if len(part.name) != 1:
+            return None
+        case "alias" | "cast":
+            inner = [part.expr]
+        case "expression_string":
+            item = parsed_item(part.expression)
+            total = None if item is None or item[1] is None else _total_in_text(item[1], scope)
+            column = _column_of(total, found, result)
+            if column is None or item is None or item[0] is None:
+                return column
+            result.alias.expr.CopyFrom(column)
+            result.alias.name.append(item[0])
+            return result
+        case "unresolved_function":
+            name = part.function_name.lower()
+            if part.is_distinct or part.is_user_defined_function or getattr(part, "is_internal", False):
+                return None
+            if name in TOTALS:
+                return _column_of(_total(name, part.arguments, scope), found, result)
+            if name not in ROW_WISE:
+                return None
+            inner = list(part.arguments)
+        case _:
+            return None
+    for each in inner:
+        changed = _over_totals(each, scope, found)
+        if changed is None:
+            return None
+        each.CopyFrom(changed)
+    return result
+
+
+def _column_of(named: tuple[str, Total] | None, found: dict[str, Total], example: Any) -> Any | None:
+    """Add a total to `found`, and return its column as a message of the type of `example`."""
+    if named is None:
+        return None
+    found[named[0]] = named[1]
+    column = type(example)()
+    column.unresolved_attribute.unparsed_identifier = quoted(named[0])
+    return column
+
+
+def _total(kind: str, arguments: Sequence[Any], scope: Scope) -> tuple[str, Total] | None:
+    """The total that a call is, with its name."""
+    if len(arguments) != 1:
+        return None
+    of = arguments[0].WhichOneof("expr_type")
+    if kind == "count":
+        is_star = of == "unresolved_star" and is_plain_star(arguments[0].unresolved_star)
+        is_value = of == "literal" and arguments[0].literal.WhichOneof("literal_type") not in (None, "null")
+        return ("count(*)", Total("count")) if is_star or is_value else None
+    if of != "unresolved_attribute" or getattr(arguments[0].unresolved_attribute, "is_metadata_column", False):
+        return None
+    attribute = arguments[0].unresolved_attribute
+    return _extreme(kind, scope.find(parse_reference(attribute.unparsed_identifier), plan_of(attribute)))
+
+
+def _total_in_text(tree: Any, scope: Scope) -> tuple[str, Total] | None:
+    from sqlglot import exp
+
+    call = tree.unnest()
+    if not isinstance(call, exp.Anonymous) or not isinstance(call.this, str) or len(call.expressions) != 1:
+        return None
+    kind, (of,) = call.this.lower(), call.expressions
+    if kind == "count":
+        is_rows = isinstance(of, exp.Literal) or (isinstance(of, exp.Star) and not any(of.args.values()))
+        return ("count(*)", Total("count")) if is_rows else None
+    names = names_of(of) if kind in TOTALS else None
+    return None if names is None else _extreme(kind, scope.find(names))
+
+
+def _extreme(kind: str, found: tuple[Attribute, tuple[str, ...]] | None) -> tuple[str, Total] | None:
+    """The least or greatest value of a column whose value is one symbol."""
+    if found is None or found[1] or found[0].tree is None:
+        return None
+    names = names_of(found[0].tree.unnest())
+    return (f"{kind}({found[0].name})", Total(kind, names[0])) if names is not None and len(names) == 1 else None
+
+
+def is_plain_star(star: Any) -> bool:
+    """Whether a star stands for all columns of the input."""
+    return not star.unparsed_target and plan_of(star) is None
 
 
 def _is_row_wise_text(text: str) -> bool:

@@ -7,7 +7,8 @@ takes its place, under its id. The conditions stay in the tree: Spark tests the 
 
 A read is a complete scan by itself. What is not understood here stays, and the Python data source reads it.
 
-The first request in which a read occurs pins the state of its table: all later ones read the same.
+The first request in which a read occurs pins the state of its table: all later ones read the same. The scans of the
+last reads are kept. Of others, the options that name their state are kept, by which they are opened again.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import json
 import logging
 import re
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
+from pyspark.sql.pandas.types import from_arrow_type
 
+from lakescan.aggregates import Aggregate
 from lakescan.catalogs.identifiers import parts_of as parts_of_name
 from lakescan.catalogs.registry import given, is_known
 from lakescan.common import types as t
@@ -34,7 +38,7 @@ from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.references import quoted
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
-from lakescan.expressions.implied import implied
+from lakescan.expressions.implied import Implied, implied
 from lakescan.expressions.predicate import (
     ColumnComparison,
     IsNull,
@@ -48,8 +52,9 @@ from lakescan.options.declaration import Group
 from lakescan.scan_spec import ScanSpec
 from lakescan.session_reads import as_session_reads, is_audited
 from lakescan.spark.connect.expressions import functions_called
-from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, all_relations, narrowed, relations_of
-from lakescan.spark.frames import cheapest_column, planned_now
+from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, Totals, all_relations, narrowed, relations_of
+from lakescan.spark.frames import cheapest_column, planned_now, totals_by_metadata
+from lakescan.spark.native.relation import title_of_table
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, known_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source import depends_on_zone, source_class
@@ -73,7 +78,8 @@ _SYNTAX = (
 _TIMESTAMPS = "spark.sql.timestampType"
 _FUNCTION = re.compile(r"\bfunction\s+(?:if\s+not\s+exists\s+)?(?:[\w`]+\.)*`?(\w+)", re.IGNORECASE)
 _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
-_MOST_OWN = 64
+_MOST_PINS = 64
+_MOST_STATES = 10_000  # about 1 KiB each
 _SPARKS_FUNCTIONS = "org.apache.spark.sql.catalyst.expressions."
 _MOST_KEPT = 16  # relations that were made, for actions that need the same of a read
 _PLANS = ("schema", "explain", "tree_string", "is_local", "is_streaming", "input_files", "semantic_hash")
@@ -128,6 +134,14 @@ class _Pin:
     scan: ScanSpec | None = None
     columns: tuple[ReadColumn, ...] = ()
 
+    @property
+    def state(self) -> dict[str, str] | None:
+        """The options of a read of this state; None if there are none."""
+        try:
+            return self.scan.to_options() if self.scan is not None and self.scan.fits_options else None
+        except LakescanError:  # with a key manager that has no name
+            return None
+
 
 @dataclass(frozen=True)
 class _Session:
@@ -147,8 +161,9 @@ class ReadReplacement:
         self.session_id: str = spark.session_id
         self.replaced = 0  # how many reads
         self._spark, self._sources = ref(spark), sources
-        self._pins: dict[bytes, _Pin] = {}
-        self._own_reads: deque[bytes] = deque()  # of frames that lakescan made, the oldest first
+        # By the bytes of a read; the last used are at the end.
+        self._pins: OrderedDict[bytes, _Pin] = OrderedDict()
+        self._states: OrderedDict[bytes, dict[str, str]] = OrderedDict()
         self._lock = threading.Lock()
         self._cached: dict[int, Any] = {}  # relations that were persisted, as they were sent, by id
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
@@ -196,12 +211,14 @@ class ReadReplacement:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Requests of this thread, until the end, are of lakescan itself."""
+        """Requests of this thread, until the end, are of lakescan itself. Pins that it uses are kept until then."""
         self._busy.value = True
+        self._busy.pins = {}
         try:
             yield
         finally:
             self._busy.value = False
+            self._busy.pins = {}
 
     @property
     def _session(self) -> SparkSession:
@@ -281,7 +298,10 @@ class ReadReplacement:
         )
         if lasts:
             session = replace(session, time_zone="", ansi=False)
-        changes = [(each.relation, self._relation(each, session)) for each in found]
+        # Where conditions raise errors depends on settings, which may change for what lasts.
+        changes = [
+            (None if lasts else self._known(e, session)) or (e.relation, self._relation(e, session)) for e in found
+        ]
         if cached:
             self._let_find_by_id()
         for each in cached:
@@ -330,14 +350,47 @@ class ReadReplacement:
             return None
         if read.data_source.format not in self._sources() or not relation.common.HasField("plan_id"):
             return None
+        key = relation.SerializeToString(deterministic=True)
+        pins: dict[bytes, _Pin] = self._busy.pins
+        if key in pins:
+            return pins[key]
         with self._lock:
-            pin = self._pins.setdefault(relation.SerializeToString(deterministic=True), _Pin())
-        with pin.lock:
-            if not pin.is_known:
-                pin.scan = self._scan(read.data_source)
-                pin.columns = () if pin.scan is None else _columns(pin.scan)
-                pin.is_known = True
+            pin = self._pins.setdefault(key, _Pin())
+            self._pins.move_to_end(key)
+            state = self._states.get(key)
+        try:
+            with pin.lock:
+                if not pin.is_known:
+                    data_source = read.data_source
+                    pin.scan = self._scan(data_source) if state is None else self._opened_again(data_source, state)
+                    pin.columns = () if pin.scan is None else _columns(pin.scan)
+                    pin.is_known = True
+        except BaseException:
+            with self._lock:
+                self._pins.pop(key, None)
+            raise
+        pins[key] = pin
+        self._drop_pins()
         return pin
+
+    def _drop_pins(self) -> None:
+        """Drop the scans that were used longest ago, and keep options that name their states instead."""
+        with self._lock:
+            known = [key for key, pin in self._pins.items() if pin.is_known]  # threads open the others
+            for key in known[: max(0, len(known) - _MOST_PINS)]:
+                state = self._pins.pop(key).state
+                if state is not None:
+                    self._states[key] = state
+                    self._states.move_to_end(key)
+            while len(self._states) > _MOST_STATES:
+                self._states.popitem(last=False)
+
+    def _opened_again(self, read: Any, state: dict[str, str]) -> ScanSpec:
+        """The scan of a read that was dropped. Raises what opening it raises: another state would have other rows."""
+        settings = self._sources()[read.format]
+        scan, _ = source_class("lakescan", **settings, catalogs=given())(state).target()
+        scan.snapshot  # noqa: B018  resolved once, and cached in the scan
+        return scan
 
     def _scan(self, read: Any) -> ScanSpec | None:
         """The scan that a read is; None if the data source has to read it."""
@@ -371,9 +424,7 @@ class ReadReplacement:
         key = relation.SerializeToString(deterministic=True)
         with self._lock:
             self._pins[key] = _Pin(is_known=True, scan=scan, columns=_columns(scan))
-            self._own_reads.append(key)
-            if len(self._own_reads) > _MOST_OWN:  # opened again by its options, which name the snapshot
-                self._pins.pop(self._own_reads.popleft(), None)
+        self._drop_pins()
         return frame
 
     def _is_replaced(self, scan: ScanSpec) -> bool:
@@ -413,6 +464,63 @@ class ReadReplacement:
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return relation
+
+    def _known(self, read: Narrowed, session: _Session) -> tuple[Any, Any] | None:
+        """The aggregate above a read, and the relation of its values, if metadata proves them all; else None."""
+        pin, totals = self._pin(read.relation), read.totals
+        if totals is None or pin is None or pin.scan is None:
+            return None
+        scan = pin.scan
+        found = [_implied(each, scan, session) for each in totals.conditions]
+        parts = conjuncts(conjunction([each.predicate for each in found]))
+        is_exact = all(each.exact for each in found) and all(_is_exact(each, scan) for each in parts)
+        paths = [path for _, path in totals.wanted.values() if path is not None]
+        if not (session.reads_as_default and is_exact) or any(len(path) > 1 for path in paths):
+            return None
+        wanted = [Aggregate(kind, None if path is None else path[0]) for kind, path in totals.wanted.values()]
+        values = totals_by_metadata(scan.where(conjunction(parts)), wanted)
+        fields = None if values is None else self._fields(totals.relation, read.relation, scan)
+        if values is None or fields is None:
+            return None
+        return totals.relation, _projected(totals, fields, values, title_of_table(scan))
+
+    def _fields(self, relation: Any, read: Any, scan: ScanSpec) -> list[s.StructField] | None:
+        """The columns of a relation over a read, which the server has no need to open; None if there is an error."""
+        from pyspark.sql.connect.proto import Plan
+
+        empty = type(relation)()
+        empty.CopyFrom(relation)
+        for each in all_relations([empty]):
+            if each == read:
+                each.local_relation.schema = schema_of(scan).json()
+        try:
+            return list(self._session.client.schema(Plan(root=empty)).fields)
+        except PySparkException:  # which the query raises, too
+            return None
+
+
+def _projected(totals: Totals, fields: list[s.StructField], values: list[pa.Scalar], title: str) -> Any:
+    """The relation of an aggregate's columns, which are `fields`, over the known values of its totals."""
+    result = type(totals.relation)()
+    result.common.CopyFrom(totals.relation.common)
+    alias = result.project.input.subquery_alias  # for `explain`
+    alias.alias = f"{title}, metadata"
+    known = list(zip(totals.wanted.items(), values, strict=True))
+    schema = pa.schema([pa.field(name, each.type, nullable=kind != "count") for (name, (kind, _)), each in known])
+    kinds = [s.StructField(e.name, from_arrow_type(e.type, prefer_timestamp_ntz=True), e.nullable) for e in schema]
+    alias.input.local_relation.schema = s.StructType(kinds).json()
+    with pa.BufferOutputStream() as out:
+        with pa.ipc.new_stream(out, schema) as writer:
+            writer.write_batch(pa.record_batch([pa.array([each], each.type) for each in values], schema=schema))
+        alias.input.local_relation.data = out.getvalue().to_pybytes()
+    for each, column in zip(totals.expressions, fields, strict=True):
+        expression = result.project.expressions.add()
+        if each.WhichOneof("expr_type") == "alias":
+            expression.CopyFrom(each)
+        else:
+            expression.alias.expr.CopyFrom(each)
+            expression.alias.name.append(column.name)
+    return result
 
 
 def _unpack(plan: Any) -> None:
@@ -497,20 +605,19 @@ def _narrowed_scan(scan: ScanSpec, read: Narrowed, session: _Session) -> ScanSpe
 
 def _pruning(scan: ScanSpec, read: Narrowed, session: _Session) -> Predicate:
     """What the conditions on a read's rows imply, as far as planning understands it."""
-    found = [
-        part
-        for each in read.conditions
-        for part in conjuncts(
-            implied(
-                each,
-                scan.selectable,
-                time_zone=session.time_zone,
-                case_sensitive=scan.options.case_sensitive,
-                ansi=session.ansi,
-            ).predicate
-        )
-    ]
+    found = [part for each in read.conditions for part in conjuncts(_implied(each, scan, session).predicate)]
     return conjunction([each for each in found if _is_exact(each, scan)])
+
+
+def _implied(condition: Any, scan: ScanSpec, session: _Session) -> Implied:
+    """What a condition over columns of a table implies."""
+    return implied(
+        condition,
+        scan.selectable,
+        time_zone=session.time_zone,
+        case_sensitive=scan.options.case_sensitive,
+        ansi=session.ansi,
+    )
 
 
 def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakescan.common.references import parse_reference
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.spark.connect.expressions import (
     ROW_WISE,
+    TOTALS,
     Attribute,
     Outputs,
     References,
@@ -24,6 +25,7 @@ from lakescan.spark.connect.expressions import (
     Trees,
     column,
     is_expression,
+    is_plain_star,
     is_random,
     is_row_wise,
     member,
@@ -31,6 +33,7 @@ from lakescan.spark.connect.expressions import (
     parts_of,
     plan_of,
     references,
+    totals,
     unknown,
 )
 
@@ -52,6 +55,10 @@ _SIDES = {
     "JOIN_TYPE_FULL_OUTER": ("", ""),
 }
 _ONE_SIDE = ("JOIN_TYPE_LEFT_SEMI", "JOIN_TYPE_LEFT_ANTI")
+# Relations that have as many rows as their input if their expressions are of one row each.
+_SAME_ROWS = ("project", "with_columns", "with_columns_renamed", "to_df", "drop", "subquery_alias")
+# Relations whose expressions Spark may resolve by what is below an aggregate.
+_SEES_BELOW = ("filter", "sort", "repartition_by_expression")
 # Relations that need all columns of their inputs, and refer to no others.
 _CLOSED = ("map_partitions", "tail", "sample")
 
@@ -69,6 +76,22 @@ class ReadColumn:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """An aggregate of all rows of a read for which conditions are true.
+
+    - `relation`: the message of the aggregate.
+    - `expressions`: those of the aggregate, over columns that have the names of `wanted`.
+    - `wanted`: the totals. Their columns are paths in the table.
+    - `conditions`: trees over the paths of the read's columns: all that there are between the aggregate and the read.
+    """
+
+    relation: Any
+    expressions: tuple[Any, ...]
+    wanted: dict[str, tuple[str, tuple[str, ...] | None]]
+    conditions: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Narrowed:
     """A read in a plan, with what is needed of it.
 
@@ -76,12 +99,14 @@ class Narrowed:
     - `conditions`: trees over the paths of its columns, which are all true of the rows that are needed.
     - `columns`: the names of its output columns that are needed; None for all.
     - `limit`: how many rows are needed; None for all.
+    - `totals`: the aggregate above it, if nothing else is needed of its rows.
     """
 
     relation: Any
     conditions: tuple[Any, ...] = ()
     columns: frozenset[str] | None = None
     limit: int | None = None
+    totals: Totals | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +206,7 @@ class _Narrowing:
         self._count = 0
         self._kinds: dict[str, str] = {}  # by symbol
         self._found: list[Narrowed] = []
+        self._above: list[str] = []  # the kinds of the relations above the one that is visited
 
     def of(self, roots: Sequence[Any]) -> list[Narrowed]:
         if len(all_relations(roots)) > _MOST_RELATIONS or self._own & ROW_WISE:  # Spark's functions, or the user's
@@ -280,8 +306,7 @@ class _Narrowing:
         kind = expression.WhichOneof("expr_type")
         if kind == "unresolved_star":
             star = expression.unresolved_star
-            is_plain = not star.unparsed_target and plan_of(star) is None
-            return None if scope.outputs is None or not is_plain else list(scope.outputs)
+            return None if scope.outputs is None or not is_plain_star(star) else list(scope.outputs)
         if kind == "expression_string" and expression.expression_string.expression.strip() == "*":
             return None if scope.outputs is None else list(scope.outputs)
         if kind == "unresolved_attribute":
@@ -453,17 +478,19 @@ class _Narrowing:
         if node.columns is not None:
             self._found.append(self._narrowed(node, above))
             return
+        self._above.append(node.kind)
         move = getattr(self, f"_down_{node.kind}", None)
         if move is not None:
             move(node, node.op, above)
-            return
-        for each in node.inputs:
-            self._down(each, Above(all_columns=above.all_columns or node.kind not in _CLOSED))
+        else:
+            for each in node.inputs:
+                self._down(each, Above(all_columns=above.all_columns or node.kind not in _CLOSED))
+        self._above.pop()
 
     def _narrowed(self, node: _Node, above: Above) -> Narrowed:
         assert node.columns is not None
         assert node.outputs is not None
-        paths = {a.origin: c.path for a, c in zip(node.outputs, node.columns, strict=True) if c.path is not None}
+        paths = _paths(node)
         conditions = tuple(_over(each, paths) for each in above.conditions if set(_names(each)) <= set(paths))
         needed = above.needed
         is_whole = above.all_columns or needed is None or not needed <= set(node.outputs)
@@ -471,6 +498,31 @@ class _Narrowing:
             None if is_whole or needed is None else frozenset(each.name for each in needed if each.name is not None)
         )
         return Narrowed(node.relation, conditions, columns, above.limit)
+
+    def _add_totals(self, node: _Node, expressions: Sequence[Any]) -> None:
+        """Add to the read below an aggregate of all rows what it computes, if metadata may have that."""
+        if self._own & TOTALS or any(each in _SEES_BELOW for each in self._above):
+            return
+        found = totals(expressions, self._scope(node))
+        if found is None:
+            return
+        conditions: list[Any] = []
+        (below,) = node.inputs
+        while below.columns is None:
+            if below.kind == "filter":
+                conditions += Trees(self._scope(below), self._own).conjuncts(below.op.condition)
+            elif below.kind not in _SAME_ROWS or below.outputs is None or not below.is_row_wise or not below.inputs:
+                return
+            (below,) = below.inputs
+        paths = _paths(below)
+        used = {each.column for each in found[1].values() if each.column is not None}
+        if not used.union(*map(_names, conditions)) <= set(paths):
+            return
+        wanted = {
+            name: (each.kind, None if each.column is None else paths[each.column]) for name, each in found[1].items()
+        }
+        over = tuple(_over(each, paths) for each in conditions)
+        self._found[-1] = replace(self._found[-1], totals=Totals(node.relation, found[0], wanted, over))
 
     def _needed(
         self, node: _Node, above: Above, found: References, *, rest: bool
@@ -506,6 +558,8 @@ class _Narrowing:
             node.inputs[0],
             Above(above.conditions if passes else (), needed, above.limit if passes else None, everything),
         )
+        if not passes:
+            self._add_totals(node, op.expressions)
 
     def _down_with_columns(self, node: _Node, op: Any, above: Above) -> None:
         found = references([each.expr for each in op.aliases], self._scope(node))
@@ -587,6 +641,8 @@ class _Narrowing:
         # Its outputs with values are its keys, so that a condition keeps or drops a group as a whole.
         passes = node.outputs is not None and node.is_row_wise and len(op.grouping_expressions) > 0
         self._down(node.inputs[0], Above(above.conditions if passes else (), needed, None, everything))
+        if _kind_of(op, "group_type") == "GROUP_TYPE_GROUPBY" and not op.grouping_expressions:
+            self._add_totals(node, op.aggregate_expressions)
 
     def _down_set_op(self, node: _Node, op: Any, above: Above) -> None:
         for n, each in enumerate(node.inputs):
@@ -626,6 +682,12 @@ class _Narrowing:
             elif kind in _ONE_SIDE and letter == "r" and side.outputs is not None:
                 of_side = frozenset(found.attributes) & frozenset(side.outputs)
             self._down(side, Above(tuple(conditions), of_side, None, everything))
+
+
+def _paths(read: _Node) -> dict[str, tuple[str, ...]]:
+    """The columns of the table that conditions may test, by the symbols of a read's outputs."""
+    pairs = zip(read.outputs or (), read.columns or (), strict=True)
+    return {attribute.origin: each.path for attribute, each in pairs if each.path is not None}
 
 
 def _is_star(expression: Any) -> bool:

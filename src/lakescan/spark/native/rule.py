@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakescan.aggregates import Aggregate, known_by_metadata
+from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
@@ -33,7 +33,7 @@ from lakescan.expressions.bind import binds
 from lakescan.expressions.implied import Implied, implied
 from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
 from lakescan.spark.audit import settings_of_session
-from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow
+from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow, totals_by_metadata
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, title_of, title_of_table
 from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
@@ -215,8 +215,6 @@ def known_totals(
     usable = _in_session(spark, scan, staged)
     if usable is None or why_arrow_session(spark, scan.options) is not None:
         return None
-    if any(field.width for field in t.walk(usable.output.fields)):  # CHAR(n) is padded
-        return None
     found = [_implied(spark, usable, text) for text in conditions]
     if not all(each.exact for each in found):
         return None
@@ -225,11 +223,8 @@ def known_totals(
     if any(each.column is not None and each.column not in columns for each in wanted):
         return None
     scan = usable.where(conjunction([each.predicate for each in found]))
-    values = known_by_metadata(scan, wanted, with_times=True)
-    # Bounds of Parquet have one sign for zeros, whatever the rows have.
-    if values is None or any(pa.types.is_floating(each.type) and each.as_py() == 0 for each in values):
-        return None
-    return f"{title_of_table(scan)}, metadata: ", values
+    values = totals_by_metadata(scan, wanted)
+    return None if values is None else (f"{title_of_table(scan)}, metadata: ", values)
 
 
 def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
