@@ -75,7 +75,7 @@ def listing(spark: SparkSession, path: str) -> None:
         return analyze(method, **arguments)
 
     spark.client._analyze = watched
-    assert lakescan.table(path).scan().to_spark(spark).count() == 3
+    assert sorted(lakescan.table(path).scan().to_spark(spark).collect()) == [(0,), (1,), (2,)]
     spark.client._analyze = analyze
     assert found == ["4096"], found
     assert spark.conf.get(name) == "2"
