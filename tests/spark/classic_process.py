@@ -81,7 +81,7 @@ def interrupted_while_planning(spark: Any, name: str) -> None:
         ends.wait(30)
 
     with planning(work), pytest.raises(KeyboardInterrupt):
-        frame.count()
+        frame.collect()
     ends.set()
     assert frame.where("id > 5").count() == 4
     check_reads(spark)

@@ -442,6 +442,68 @@ def test_columns_that_a_query_does_not_need_are_not_read(spark: Any, numbers: tu
     assert "ReadSchema: struct<id:bigint>" in plan_of(frame.groupBy().sum("id"))
 
 
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_filter_on_a_promoted_decimal_takes_numbers_that_its_files_could_not_hold(
+    spark: Any, tmp_path: Path, kind: str
+) -> None:
+    catalog = lakescan.catalog(f"promoted{kind}", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    properties = {"delta.enableTypeWidening": "true"} if kind == "delta" else {}
+    table = catalog.create_table("n.t", "id BIGINT, x DECIMAL(5,2)", format=kind, properties=properties)
+    table.append(pa.table({"id": [1], "x": pa.array([Decimal("5.00")], pa.decimal128(5, 2))}))
+    lakescan.sql(f"ALTER TABLE promoted{kind}.n.t ALTER COLUMN x TYPE DECIMAL(18,2)")
+    frame = spark.read.format(kind).load(f"promoted{kind}.n.t")
+    assert is_replaced(frame)
+    # 2**32 hundredths and a little: its low bits are those of 0.01.
+    assert frame.where("x < 42949672.97").collect()
+    assert frame.where("NOT x > 42949672.97").collect()
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_an_instant_of_the_hour_that_clocks_repeat_is_itself(
+    spark: Any, tmp_path: Path, settings: Any, kind: str
+) -> None:
+    settings("spark.sql.session.timeZone", "Europe/Berlin")
+    catalog = lakescan.catalog(f"clocks{kind}", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    second = dt.datetime(2024, 10, 27, 1, 30, tzinfo=dt.UTC)  # 02:30 for the second time
+    catalog.create_table("n.t", "ts TIMESTAMP", format=kind).append(
+        pa.table({"ts": pa.array([second], pa.timestamp("us", "UTC"))})
+    )
+    frame = spark.read.format(kind).load(f"clocks{kind}.n.t")
+    assert frame.where("ts = TIMESTAMP'2024-10-27 01:30:00Z'").count() == 1
+    assert frame.where("ts < TIMESTAMP'2024-10-27 01:31:00Z'").count() == 1
+    assert frame.where("ts > TIMESTAMP'2024-10-27 01:45:00Z'").count() == 0
+
+
+def test_files_with_milliseconds_are_compared_with_microseconds(spark: Any, tmp_path: Path) -> None:
+    lakescan.save(
+        pa.table({"x": pa.array([1_000_000], pa.timestamp("us", "UTC"))}), str(tmp_path / "t"), format="delta"
+    )
+    table = lakescan.table(str(tmp_path / "t"))
+    (file,) = table.scan().plan().files["path"].to_pylist()
+    pq.write_table(pa.table({"x": pa.array([1000], pa.timestamp("ms", "UTC"))}), unquote(file).removeprefix("file://"))
+    frame = spark.read.format("delta").load(str(tmp_path / "t"))
+    assert is_replaced(frame)
+    moment = "TIMESTAMP'1970-01-01 00:00:01.000001Z'"
+    for condition in (f"x < {moment}", f"x <> {moment}", f"x < (SELECT max(t) FROM VALUES ({moment}) AS v(t))"):
+        assert len(frame.where(condition).collect()) == 1, condition
+
+
+def test_files_without_ids_are_read_whatever_the_session_ignores(spark: Any, tmp_path: Path, settings: Any) -> None:
+    settings("spark.sql.parquet.fieldId.read.ignoreMissing", "true")
+    catalog = lakescan.catalog("idless", warehouse=str(tmp_path))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", "id BIGINT", format="iceberg")
+    for number in range(20):
+        table.append(pa.table({"id": [number]}))
+    file = sorted(table.scan().plan().files["path"].to_pylist())[9].removeprefix("file://")
+    rows = pq.read_table(file)
+    pq.write_table(rows.cast(pa.schema([("id", pa.int64())])), file)
+    frame = spark.read.format("iceberg").load("idless.n.t")
+    assert sorted(row.id for row in frame.collect()) == list(range(20))
+
+
 def test_the_option_arrow_keeps_the_read(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     frame = spark.read.format(kind).option("lane", "arrow").load(name)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TRIED = ((4, 1), (4, 2), (4, 3))
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+WITHOUT_IDS = "spark.sql.parquet.fieldId.read.ignoreMissing"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _LOG = logging.getLogger("lakescan")
 _LANE, _LANES = "LAKESCAN_SPARK_LANE", ("auto", "arrow", "native")
@@ -67,6 +68,8 @@ def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
         return reason
     if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
         return f"the platform does not allow setting {FIELD_IDS}, which finds columns by field id"
+    if scan.read_context().matching.by_id and conf(spark, WITHOUT_IDS) == "true":
+        return f"{WITHOUT_IDS} is true: all columns of a file without field ids would be null"
     if conf(spark, NULL_STRUCTS) == "true":
         return f"{NULL_STRUCTS} is true: structs whose fields are all newer than the file would be null"
     return None

@@ -220,6 +220,16 @@ public class Lakescan {
       return found.size() == count ? found : null;
     }
 
+    /** Whether filters compare timestamps with times that are, or may be, no whole milliseconds. */
+    boolean comparesMicros() {
+      for (int i = 0; i < above.size(); i++) {
+        if (above.get(i) instanceof Filter && Conditions.hasMicros(((Filter) above.get(i)).condition())) {
+          return true;
+        }
+      }
+      return false;
+    }
+
     /** The rows that the limit takes if there is no filter below it; -1 otherwise. */
     int limit() {
       for (int i = above.size() - 1; i >= 0 && !(above.get(i) instanceof Filter); i--) {
@@ -272,6 +282,9 @@ public class Lakescan {
       if (node instanceof AttributeReference && !read.outputSet().contains((AttributeReference) node)) {
         return false;
       }
+      if (node instanceof Literal && !isOneInstant((Literal) node, zone)) {
+        return false;
+      }
       if (node instanceof TimeZoneAwareExpression) {
         scala.Option own = ((TimeZoneAwareExpression) node).timeZoneId();
         if (own.isDefined() && !zone.equals(own.get())) {
@@ -289,6 +302,35 @@ public class Lakescan {
         }
       }
       return true;
+    }
+
+    /** Subqueries and sets may have such times. */
+    static boolean hasMicros(Expression node) {
+      if (node instanceof PlanExpression || node instanceof org.apache.spark.sql.catalyst.expressions.InSet) {
+        return true;
+      }
+      if (node instanceof Literal && node.dataType() instanceof org.apache.spark.sql.types.TimestampType) {
+        Object value = ((Literal) node).value();
+        return value != null && ((Long) value).longValue() % 1000 != 0;
+      }
+      scala.collection.Iterator children = node.children().iterator();
+      while (children.hasNext()) {
+        if (hasMicros((Expression) children.next())) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    /** Whether the text of a literal, a local time without an offset, stands for one instant: not if clocks go back. */
+    private static boolean isOneInstant(Literal literal, String zone) {
+      if (literal.value() == null || !(literal.dataType() instanceof org.apache.spark.sql.types.TimestampType)) {
+        return true;
+      }
+      long micros = ((Long) literal.value()).longValue();
+      java.time.Instant instant = java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L));
+      java.time.ZoneId id = org.apache.spark.sql.catalyst.util.DateTimeUtils$.MODULE$.getZoneId(zone);
+      return id.getRules().getValidOffsets(java.time.LocalDateTime.ofInstant(instant, id)).size() == 1;
     }
 
     private static Method method(Class owner, String name) {
@@ -332,6 +374,7 @@ public class Lakescan {
       facts.put("conditions", conditions);
       facts.put("totals", totals);
       facts.put("limit", Integer.valueOf(chain.limit()));
+      facts.put("micros", Boolean.valueOf(chain.comparesMicros()));
       facts.put("name", value(scan, "shortName"));
       facts.put("options", new HashMap((Map) value(scan, "options")));
       facts.put("has_filters", Boolean.valueOf(((Object[]) value(scan, "supportedFilters")).length > 0));
@@ -770,8 +813,15 @@ public class Lakescan {
       none());
   }
 
-  /** Floats that Spark does not compare with statistics, which ignore NaN. */
+  /** A value that Spark does not compare with the statistics of a file: see `FileColumns.is_protected`. */
   private static Expression isProtected(Expression value) {
+    if (value.dataType() instanceof DecimalType) {
+      return new org.apache.spark.sql.catalyst.expressions.CheckOverflow(value, (DecimalType) value.dataType(), true);
+    }
+    if (value.dataType() instanceof org.apache.spark.sql.types.TimestampType) {
+      return new org.apache.spark.sql.catalyst.expressions.MicrosToTimestamp(
+        new org.apache.spark.sql.catalyst.expressions.UnixMicros(value));
+    }
     Object nan = value.dataType() instanceof FloatType ? (Object) Float.valueOf(Float.NaN) : Double.valueOf(Double.NaN);
     return new NaNvl(value, Literal.create(nan, value.dataType()));
   }

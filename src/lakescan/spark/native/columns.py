@@ -31,12 +31,14 @@ class FileColumns:
     Even with field ids, Spark pushes filters into Parquet by name. If another column had the requested name in some
     file, Spark would prune by the statistics of that column. So a column is requested under a name that no file has,
     unless its own name is `settled`: no file uses it for another column. `mark` makes the requested names unique.
+    `compares_micros`: whether a query may compare timestamps with times that are not whole milliseconds.
     """
 
     by_id: bool
     settled: frozenset[int] = frozenset()
     mark: str = ""
     file_format: str = "parquet"
+    compares_micros: bool = True
 
     @staticmethod
     def of(matching: FieldMatching, location: str) -> FileColumns:
@@ -61,22 +63,38 @@ class FileColumns:
         return unique_name(field.id, self.mark)
 
     def value(self, field: t.Field, column: Column) -> Column:
-        """The table's values of a column, or of a struct field: with the table's field names, and floats protected.
+        """The table's values of a column, or of a struct field: with the table's field names, some protected.
 
-        Floats are wrapped in a function that does not change them, so that Spark cannot push filters on them. Parquet
-        statistics ignore NaN, but SQL orders NaN above all numbers: for `x > 5`, Spark would skip row groups with NaN.
+        Protected values are wrapped in a function that does not change them, so that Spark cannot push filters on them
+        into Parquet files; see `is_protected`.
         """
         match field.type:
             case t.FLOAT | t.DOUBLE:
                 return F.nanvl(column, F.lit(math.nan).cast(spark_type(field.type)))
+            case t.Decimal():
+                return F.round(column, field.type.scale).cast(spark_type(field.type))
+            case t.Timestamp() if self.is_protected(field.type):
+                return F.timestamp_micros(F.unix_micros(column))
             case t.Struct():
                 return self._struct(field.type, column)
             case t.ListOf() | t.MapOf() if any(self._member_name(f) != f.name for f in _members_within(field.type)):
                 return column.cast(spark_type(field.type))
         return column
 
+    def is_protected(self, kind: t.Type) -> bool:
+        """Whether Spark would skip row groups with matching rows if it pushed filters on columns of a type.
+
+        - Parquet statistics ignore NaN, but SQL orders NaN above all numbers: `x > 5` would skip those with NaN.
+        - A decimal of more digits than the file's has overflows when Spark makes it a value of the file's type.
+        - A time loses its microseconds if the file has milliseconds, so that `<` and `<>` lose rows. Instants only:
+          Spark pushes no filters on timestamps without a zone into such files.
+        """
+        if isinstance(kind, t.Timestamp):
+            return kind.zoned and self.compares_micros
+        return kind in t.FLOATING or isinstance(kind, t.Decimal)
+
     def is_as_read(self, kind: t.Type) -> bool:
-        """Whether `value` returns a column of this type as it is, but for the protection of floats."""
+        """Whether `value` returns a column of this type as it is, but for its protection."""
         if isinstance(kind, t.Struct):
             return False
         return not has_members(kind) or all(self._member_name(f) == f.name for f in _members_within(kind))
@@ -95,7 +113,7 @@ class FileColumns:
                 is_renamed and old == member.name
             ):  # drop and add again: renamed fields are appended, and the order must stay
                 result = result.dropFields(quoted(old))
-            if is_renamed or member.type in t.FLOATING or has_members(member.type):
+            if is_renamed or self.is_protected(member.type) or has_members(member.type):
                 result = result.withField(quoted(member.name), value)
         former = [quoted(old) for new, old in names.items() if old != new]
         return result.dropFields(*former) if former else result

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -84,11 +85,15 @@ def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 class RelationFiles(NativeFiles):
-    """Native files whose names, sizes and facts Spark gets from here; `title` is what `explain` shows of them."""
+    """Native files whose names, sizes and facts Spark gets from here.
 
-    def __init__(self, *arguments: Any, title: str) -> None:
+    `title` is what `explain` shows of them. `compares_micros`: see `FileColumns`.
+    """
+
+    def __init__(self, *arguments: Any, title: str, compares_micros: bool) -> None:
         super().__init__(*arguments)
         self.title = title
+        self._columns = replace(self._columns, compares_micros=compares_micros)
 
     def rows(self) -> DataFrame:
         """The rows, with the column names of the output."""
@@ -112,7 +117,7 @@ class RelationFiles(NativeFiles):
             elif field.id in RESERVED_IDS or not self._columns.is_as_read(field.type):
                 return None
             else:
-                source, is_protected = self._columns.name(field), field.type in t.FLOATING
+                source, is_protected = self._columns.name(field), self._columns.is_protected(field.type)
             if len(each.path) > 1:
                 return None
             found.append((each.name, source, is_protected))

@@ -38,7 +38,7 @@ from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.relation import JAVA, RelationFiles, title_of, title_of_table
 from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.session import OF_PLANNING, conf, known_settings, parallelism, session_zone, zone_name
-from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
+from lakescan.spark.session_lane import FIELD_IDS, WITHOUT_IDS, why_arrow_session
 from lakescan.spark.source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
 
@@ -54,7 +54,7 @@ _MOST_SOURCES = 32
 # Settings with which a relation's partition columns, or files without rows, would count as rows.
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
 # Settings that planning reads: asked for at once, since each call between Python and the JVM takes time.
-_SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS)
+_SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS, WITHOUT_IDS)
 
 
 def install(spark: SparkSession) -> None:
@@ -141,7 +141,9 @@ class Replacement:
             return None
         if read["totals"] is not None:
             return _as_json(known_totals(spark, *found, read["totals"], read["conditions"]))
-        return replaced_rows(spark, *found, read["columns"], read["conditions"], read["limit"])
+        return replaced_rows(
+            spark, *found, read["columns"], read["conditions"], read["limit"], compares_micros=read["micros"]
+        )
 
     def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
         """The pinned scan of a read, and what its tasks check of the session."""
@@ -169,11 +171,14 @@ def replaced_rows(
     columns: list[str],
     conditions: list[str],
     limit: int,
+    *,
+    compares_micros: bool,
 ) -> Any:
     """The plan of the columns of a scan, over the files that may match the conditions; None to leave the read.
 
     Where Spark's reader can read none of the files, the Arrow lane reads them, if these are fewer columns or files.
     `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
+    `compares_micros`: see `FileColumns`.
     """
     usable = _in_session(spark, scan, staged)
     if usable is None:
@@ -200,7 +205,7 @@ def replaced_rows(
     else:
         lanes = None
     RAISED.reads(scan.table.location)
-    reader = partial(RelationFiles, title=title_of(scan, plan))
+    reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
 
