@@ -911,8 +911,9 @@ public class Lakescan {
     /**
      * The constructor of a subclass of Spark's scan, whose parameters are those of Spark's, which differ by version.
      *
-     * The subclass exists on the driver only: executors get Spark's own scan where operators are sent with it. It
-     * does not equal Spark's scan, in neither order: a tree would keep that one.
+     * The subclass exists on the driver only: executors get Spark's own scan where operators are sent with it. That scan
+     * is made with the session's settings, which the thread that serializes tasks does not have. The subclass does not
+     * equal Spark's scan, in neither order: a tree would keep that one.
      */
     private static synchronized java.lang.reflect.Constructor compiled() throws Exception {
       if (made == null) {
@@ -925,7 +926,9 @@ public class Lakescan {
         }
         String spark = "org.apache.spark.sql.execution.";
         String text = "package lakescan; public class FileSourceScanExec extends " + spark + "FileSourceScanExec {"
-          + " public FileSourceScanExec(" + parameters + ") { super(" + arguments + "); }"
+          + " private final Object plain;"
+          + " public FileSourceScanExec(" + parameters + ") { super(" + arguments + ");"
+          + " plain = new " + spark + "FileSourceScanExec(" + arguments + "); }"
           + " public " + spark + "ScanFileListing selectedPartitions() {"
           + " Object before = Lakescan.Scans.listed(this);"
           + " try { return super.selectedPartitions(); } finally { Lakescan.Scans.restore(before); } }"
@@ -935,7 +938,7 @@ public class Lakescan {
           + " public boolean canEqual(Object other) { return other instanceof FileSourceScanExec; }"
           + " public boolean equals(Object other) { return canEqual(other) && super.equals(other); }"
           + " public int hashCode() { return super.hashCode(); }"
-          + " public Object writeReplace() { return Lakescan.Scans.plain(this); } }";
+          + " public Object writeReplace() { return plain; } }";
         org.codehaus.janino.SimpleCompiler compiler = new org.codehaus.janino.SimpleCompiler();
         compiler.setParentClassLoader(Lakescan.class.getClassLoader());
         compiler.cook(text);
@@ -977,11 +980,6 @@ public class Lakescan {
         org.apache.spark.unsafe.Platform.throwException(unlike);
         return null;
       }
-    }
-
-    /** Spark's own scan, for executors, which do not have classes that the driver compiled. */
-    public static Object plain(Object scan) {
-      return copied(FileSourceScanExec.class.getConstructors()[0], (scala.Product) scan);
     }
 
     /** Lets this thread list the files of a scan with their recorded sizes; returns what `restore` takes. */
