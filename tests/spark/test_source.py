@@ -91,7 +91,7 @@ def test_a_narrower_schema_or_the_columns_option_narrows_the_read(spark, shop) -
 def failing(action: Any) -> str:
     with pytest.raises(Exception) as caught:
         action()
-    return str(caught.value)
+    return f"{type(caught.value).__name__}: {caught.value}"
 
 
 @pytest.mark.parametrize(
