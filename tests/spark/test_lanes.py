@@ -34,7 +34,7 @@ from lakescan.spark.native.lanes import choose_lanes
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
 
 def native(spark: Any, scan: lakescan.Scan) -> pa.Table:

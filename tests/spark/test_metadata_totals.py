@@ -14,7 +14,7 @@ import lakescan
 import lakescan.spark
 from tests.spark.test_replaced_reads import _condition, _difference, _found, _make_table, plan_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 _NOTHING = ("p = 2", "id > 1000")
 _SCANS = ("FileScan", "BatchScan")
 

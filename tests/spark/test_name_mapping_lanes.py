@@ -21,7 +21,7 @@ from lakescan.spark.native import lanes as native_lanes
 from lakescan.spark.native.lanes import choose_lanes
 from tests.support.rows import differences
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
 MAPPING = "schema.name-mapping.default"
 TYPES: dict[str, pa.DataType] = {

@@ -23,7 +23,7 @@ from tests.spark.test_replaced_reads import (
 )
 
 __all__ = ["settings"]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
 _JOINS = {
     "spark.sql.adaptive.enabled": ("true", "false"),
