@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from tests.spark.test_connect import run
+from tests.spark.test_connect import run_script
 
 pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
@@ -117,7 +115,16 @@ def test_catalogs_that_come_later_reach_all_sessions_that_have_not_ended(spark: 
 
 def test_interrupts_forks_lost_callbacks_and_restarts_leave_reads_right(tmp_path: Path) -> None:
     """No query hangs, and each has its rows; in a process of its own."""
-    script = Path(__file__).parent / "classic_process.py"
-    path = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
-    found = run([str(script), str(tmp_path)], PYSPARK_PYTHON=sys.executable, PYTHONPATH=path)
+    found = run_script("classic_process.py", str(tmp_path))
+    assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("kind", "table_format"), [("classic", "iceberg"), ("classic", "delta"), ("connect", "iceberg")]
+)
+def test_batches_of_streams_and_kept_frames_are_right_on_both_kinds_of_sessions(
+    tmp_path: Path, kind: str, table_format: str
+) -> None:
+    """Each has the rows of one state, and a batch that failed is not written twice; in a process of its own."""
+    found = run_script("either_session.py", str(tmp_path), kind, table_format)
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
