@@ -57,9 +57,9 @@ def planning(work: Callable[[], None]) -> Iterator[None]:
     """Do some work whenever a read is planned."""
     original = rule.replaced_rows
 
-    def worked(*arguments: Any) -> Any:
+    def worked(*arguments: Any, **named: Any) -> Any:
         work()
-        return original(*arguments)
+        return original(*arguments, **named)
 
     rule.replaced_rows = worked
     try:
