@@ -10,6 +10,7 @@ import struct
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -130,24 +131,33 @@ def counted(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
         table = catalog.create_table(f"n.many_{format}", "id BIGINT, s STRING", format=format)
         add_names(table, format)
         catalog.load_table(f"n.many_{format}").append(pa.table({"id": [KEY_OF_ROW], "s": ["here"]}))
-        set_cache_limit(0)  # nothing is known of the table
-        set_cache_limit(2**28)
-        filesystems.forget(spark)
-        requests.clear()
-        frame = spark.read.format(format).load(f"store.n.many_{format}").where(f"id = {KEY_OF_ROW}")
-        assert [tuple(row) for row in frame.collect()] == [(KEY_OF_ROW, "here")]
-        found = list(requests)
-        print(format, f"one of {FILES + 1:,} files:", len(found), *found, sep="\n")
-        assert "FileScan parquet lakescan" in str(frame._jdf.queryExecution().toString())
-        assert len(found) <= 20, "\n".join(found)
-        assert not any("list-type" in each and "_delta_log" not in each for each in found)
-        of_file = [each for each in found if ".parquet" in each and "checkpoint" not in each]
-        assert sum(each.startswith("HEAD") for each in of_file) <= 3
-        requests.clear()
-        assert frame.collect()[0].s == "here"
-        again = list(requests)
-        print(format, "the same again:", len(again), *again, sep="\n")
-        assert len(again) <= 2, "\n".join(again)  # by Spark's reader
+        point_query(spark, requests, format, lambda name, kind=format: spark.read.format(kind).load(name))
+        point_query(spark, requests, format, lambda name: lakescan.spark.table(spark, name))
+        point_query(spark, requests, format, lambda name: lakescan.table(name).scan().to_spark(spark))
+
+
+def point_query(spark: Any, requests: list[str], format: str, read: Callable[[str], Any]) -> None:
+    """Counts the requests of a point query of a fresh session, and of the same again; `read` returns the table."""
+    set_cache_limit(0)  # nothing is known of the table
+    set_cache_limit(2**28)
+    filesystems.forget(spark)
+    requests.clear()
+    frame = read(f"store.n.many_{format}").where(f"id = {KEY_OF_ROW}")
+    assert [tuple(row) for row in frame.collect()] == [(KEY_OF_ROW, "here")]
+    found = list(requests)
+    print(format, f"one of {FILES + 1:,} files:", len(found), *found, sep="\n")
+    plan = str(frame._jdf.queryExecution().toString())
+    assert "FileScan parquet lakescan" in plan
+    assert SECRET not in plan
+    assert len(found) <= 20, "\n".join(found)
+    assert not any("list-type" in each and "_delta_log" not in each for each in found)
+    of_file = [each for each in found if ".parquet" in each and "checkpoint" not in each]
+    assert sum(each.startswith("HEAD") for each in of_file) <= 3
+    requests.clear()
+    assert frame.collect()[0].s == "here"
+    again = list(requests)
+    print(format, "the same again:", len(again), *again, sep="\n")
+    assert len(again) <= 2, "\n".join(again)  # by Spark's reader
 
 
 def all_files(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:

@@ -21,8 +21,12 @@ from samples.iceberg_table import write_table
 
 import lakescan
 import lakescan.spark
+from lakescan.catalogs.registry import configuration
+from lakescan.spark import frames
+from lakescan.spark.native import rule
 from lakescan.spark.optimizer_rules import elements
 from tests.support.manifests import rename_data_files, rewrite_avro
+from tests.support.rows import differences
 
 pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
@@ -294,6 +298,7 @@ def is_replaced(frame: Any) -> bool:
 
 
 WAYS = ("format", "view", "table", "read", "scan", "sql")
+SECRETS = {"s3.secret-access-key": "PLANTED-key", "adls.account-key": "PLANTED-account"}
 
 
 def read_by(spark: Any, way: str, kind: str, name: str) -> Any:
@@ -330,6 +335,102 @@ def test_every_way_to_read_makes_a_read_that_is_replaced(spark: Any, numbers: tu
     frame.createOrReplaceTempView("of_frame")
     assert is_replaced(spark.sql("SELECT * FROM of_frame WHERE id = 7"))
     spark.catalog.dropTempView("of_frame")
+
+
+@pytest.fixture
+def secret_numbers(numbers: tuple[str, str]) -> tuple[str, str]:
+    """The table `numbers`, in a catalog whose properties have secrets."""
+    kind, name = numbers
+    lakescan.catalog(f"numbers{kind}", **{**configuration(f"numbers{kind}"), **SECRETS})
+    assert lakescan.table(name).scan().spec.storage.has_secrets
+    return kind, name
+
+
+OWN_WAYS = ("table", "read", "scan", "sql")
+
+
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_filters_that_come_later_choose_the_files_where_the_storage_has_secrets(
+    spark: Any, secret_numbers: tuple[str, str], way: str
+) -> None:
+    """The options of such a read are a number, and the secrets are in no text of Spark's."""
+    kind, name = secret_numbers
+    frame = read_by(spark, way, kind, name)
+    point = frame.where("id = 7").select("s")
+    assert is_replaced(point)
+    assert len(point.inputFiles()) == 1
+    assert [row["s"] for row in point.collect()] == ["n7"]
+    assert (frame.count(), frame.where("id >= 200").count(), frame.join(point, "s").count()) == (380, 180, 1)
+    frame.createOrReplaceTempView("of_secrets")
+    assert is_replaced(spark.sql("SELECT * FROM of_secrets WHERE id = 7"))
+    explained = "\n".join(row[0] for row in spark.sql("EXPLAIN EXTENDED SELECT * FROM of_secrets").collect())
+    spark.catalog.dropTempView("of_secrets")
+    (read,) = elements(frame._jdf.queryExecution().analyzed().collectLeaves())
+    for text in (explained, plan_of(frame), plan_of(point), read.toJSON(), read.treeString(), str(read.options())):
+        assert "PLANTED" not in text
+    assert list(read.options().keySet()) == ["scan"]
+    with pytest.raises(Exception, match="needs a path"):  # no source stays behind that has the scan
+        spark.read.format("lakescan").load()
+
+
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_the_arrow_lane_has_the_secrets_of_a_frame(
+    spark: Any, secret_numbers: tuple[str, str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that is not replaced is read by its data source, with the scan of the frame."""
+    kind, name = secret_numbers
+    frame = read_by(spark, way, kind, name)
+    expected = lakescan.table(name).scan().to_arrow()
+    monkeypatch.setenv("LAKESCAN_SPARK_LANE", "arrow")
+    as_source = frame.select("*")
+    assert "BatchScan" in plan_of(as_source)
+    assert "PLANTED" not in plan_of(as_source)
+    assert differences(as_source.toArrow(), expected) == ""
+    assert differences(read_by(spark, way, kind, name).toArrow(), expected) == ""
+    assert [row["s"] for row in frame.where("id = 7").collect()] == ["n7"]
+    monkeypatch.delenv("LAKESCAN_SPARK_LANE")
+    assert differences(lakescan.table(name).scan().options(lane="arrow").to_spark(spark).toArrow(), expected) == ""
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("lane", ["auto", "arrow"])
+def test_frames_of_secrets_stay_apart_and_at_their_snapshots(
+    spark: Any, tmp_path: Path, format: str, lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when lakescan has forgotten the frames, in both lanes, and in a session of its own."""
+    made = []
+    for folder in ("a", "b"):
+        catalog = lakescan.catalog(f"secretsof{folder}", warehouse=str(tmp_path / folder), **SECRETS)
+        catalog.create_namespace("n")
+        table = catalog.create_table("n.t", "id BIGINT", format=format)
+        table.append(pa.table({"id": range(10) if folder == "a" else range(100, 105)}))
+        made.append(lakescan.spark.table(spark, f"secretsof{folder}.n.t"))
+        table.append(pa.table({"id": range(200, 215)}))
+        catalog.load_table("n.t").delete("id < 3")
+    monkeypatch.setattr(frames, "FRAMES", frames.Frames())
+    monkeypatch.setattr(rule, "FRAMES", frames.FRAMES)
+    monkeypatch.setenv("LAKESCAN_SPARK_LANE", lane)
+    assert [frame.count() for frame in made] == [10, 5]
+    assert [sorted(row[0] for row in frame.where("id % 4 = 1").collect()) for frame in made] == [[1, 5, 9], [101]]
+    assert is_replaced(made[0].select("id")) == (lane == "auto")
+    cached = made[0].cache()
+    assert (cached.count(), made[0].where("id = 2").count(), made[1].where("id = 2").count()) == (10, 1, 0)
+    cached.unpersist()
+    made[1].createOrReplaceGlobalTempView("of_secrets")
+    assert spark.newSession().sql("SELECT id FROM global_temp.of_secrets WHERE id < 102").count() == 2
+    spark.catalog.dropGlobalTempView("of_secrets")
+
+
+def test_a_scan_that_cannot_be_pickled_is_planned_when_its_frame_is_made(
+    spark: Any, secret_numbers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise TypeError("cannot pickle")
+
+    monkeypatch.setattr(frames.ScanSource, "__getstate__", refuse)
+    frame = lakescan.spark.table(spark, secret_numbers[1])
+    assert "4 of 4 files" not in plan_of(frame)
+    assert frame.where("id >= 200").count() == 180
 
 
 @pytest.mark.parametrize("way", WAYS)

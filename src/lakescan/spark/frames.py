@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 from lakescan.aggregates import Aggregate, known_by_metadata
@@ -28,16 +31,19 @@ from lakescan.spark.native.relation import java_class
 from lakescan.spark.planned_groups import read_planned
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
-from lakescan.spark.source import depends_on_zone
+from lakescan.spark.source import ScanSource, depends_on_zone
 from lakescan.spark.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
+from lakescan.storage.faults import shown
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakescan.scan_spec import ScanSpec
+
+_LOG = logging.getLogger("lakescan")
 
 
 def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
@@ -72,7 +78,8 @@ def planned_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         refuse_arrow(scan, {reason: 1})
-        return _read_planned(spark, scan) if not is_spark(spark) or _is_planned_here(scan) else _source(spark, scan)
+        is_planned_here = not is_spark(spark) or scan.storage.has_secrets or _is_planned_here(scan)
+        return _read_planned(spark, scan) if is_planned_here else _source(spark, scan)
     return frame_of_plan(spark, scan, _plan(spark, scan.for_reading()))
 
 
@@ -175,14 +182,18 @@ def _replaced_on_classic(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
     if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
         return None
     register(spark, names=("lakescan",))
-    return _read_of(spark, scan) if replaces_reads(spark) else None
+    if not replaces_reads(spark):
+        return None
+    return _read_with_scan(spark, scan) if scan.storage.has_secrets else _read_of(spark, scan)
 
 
 def _replaced_on_connect(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
     """The read of a scan that the client's hook replaces; None where that is not possible."""
     from lakescan.spark.connect import hook
 
-    if scan.lane != "auto" or _is_planned_here(scan) or why_arrow_session(spark, scan.options) is not None:
+    if scan.lane != "auto" or scan.storage.has_secrets or _is_planned_here(scan):
+        return None
+    if why_arrow_session(spark, scan.options) is not None:
         return None
     if "lakescan" not in formats_of(spark):
         register(spark, names=("lakescan",))
@@ -190,7 +201,7 @@ def _replaced_on_connect(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
 
 
 def _is_planned_by_spark(scan: ScanSpec) -> bool:
-    """Whether the optimizer's rule may replace the read of a scan, which has to fit options.
+    """Whether the optimizer's rule may replace the read of a scan, which has to fit options, apart from secrets.
 
     The options name no time zone: one that the filter depends on is the session's now.
     """
@@ -203,9 +214,8 @@ def _is_planned_by_spark(scan: ScanSpec) -> bool:
 def _is_planned_here(scan: ScanSpec) -> bool:
     """Whether the driver plans the scan now, with Spark's workers or the scan's executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
-    # A data source gets a scan as text options, which must not hold secrets and cannot express every scan.
-    no_source = scan.executor is not None or scan.storage.has_secrets or not scan.fits_options
-    if no_source or "distributed" in (data, deletes):
+    # A data source gets a scan as text options, which cannot express every scan.
+    if scan.executor is not None or not scan.fits_options or "distributed" in (data, deletes):
         return True
     return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 
@@ -242,10 +252,27 @@ def _read_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     return frame
 
 
+def _read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+    """A read whose data source is pickled here, with the scan: plans show options, which must not hold secrets.
+
+    None if the scan cannot be pickled, or this Spark has no place for the data source.
+    """
+    options = {"scan": uuid4().hex}
+    try:
+        pickled = CloudPickleSerializer().dumps(ScanSource(scan, _parallelism(spark, scan)))
+        frame = spark.read.format("lakescan").schema(schema_of(scan)).options(**options).load()
+        java_class(spark).giveSource(frame._jdf, bytearray(pickled))
+    except Exception as error:
+        _LOG.debug("a frame of %s is planned when it is made: %s", shown(scan.location), type(error).__name__)
+        return None
+    FRAMES.keep(options, scan)
+    return frame
+
+
 class Frames:
     """The scans of the last frames, by their options, so that the optimizer's rule need not open their tables again.
 
-    The options name one state of a table.
+    The options name one state of a table, or number one frame.
     """
 
     def __init__(self) -> None:

@@ -192,6 +192,21 @@ def source_class(
     )
 
 
+class ScanSource(TableSource):
+    """The data source of one frame, which is pickled with its scan. It has no options, because plans show these."""
+
+    format_name = "lakescan"
+    pushdown = False
+
+    def __init__(self, scan: ScanSpec, parallelism: int) -> None:
+        super().__init__({})
+        self.parallelism = parallelism
+        self._pin(scan, None)
+
+    def _as_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
+        return scan, None  # the session was asked when the frame was made
+
+
 class TableReader(DataSourceReader):
     """Plans a scan and reads its task groups.
 

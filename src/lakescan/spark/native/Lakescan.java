@@ -716,6 +716,16 @@ public class Lakescan {
     source.getClass().getMethod("source", new Class[0]).invoke(source, new Object[0]);
   }
 
+  /** Gives a read the data source that Python pickled, instead of one that a worker would create by the options. */
+  public static void giveSource(Object dataset, byte[] pickled) throws Exception {
+    findSource(dataset);
+    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset) dataset).queryExecution().analyzed();
+    Object source = value(((DataSourceV2Relation) plan).table(), "ds");
+    Field made = source.getClass().getDeclaredField("dataSourceInPython");
+    made.setAccessible(true);
+    made.set(source, made.getType().getConstructors()[0].newInstance(new Object[] {pickled, plan.schema()}));
+  }
+
   /** The hash of the data source of a read, by which Python finds it again. */
   static String sourceHash(Object scan) throws Exception {
     byte[] hash = java.security.MessageDigest.getInstance("SHA-256").digest(pickledSource(scan));
