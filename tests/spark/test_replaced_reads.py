@@ -575,6 +575,8 @@ def test_an_instant_of_the_hour_that_clocks_repeat_is_itself(
     assert frame.where("ts = TIMESTAMP'2024-10-27 01:30:00Z'").count() == 1
     assert frame.where("ts < TIMESTAMP'2024-10-27 01:31:00Z'").count() == 1
     assert frame.where("ts > TIMESTAMP'2024-10-27 01:45:00Z'").count() == 0
+    many = ", ".join(f"TIMESTAMP'2024-10-27 01:{minute}:00Z'" for minute in range(20, 40))
+    assert frame.where(f"ts IN ({many})").count() == 1
 
 
 def test_files_with_milliseconds_are_compared_with_microseconds(spark: Any, tmp_path: Path) -> None:
@@ -589,6 +591,9 @@ def test_files_with_milliseconds_are_compared_with_microseconds(spark: Any, tmp_
     moment = "TIMESTAMP'1970-01-01 00:00:01.000001Z'"
     for condition in (f"x < {moment}", f"x <> {moment}", f"x < (SELECT max(t) FROM VALUES ({moment}) AS v(t))"):
         assert len(frame.where(condition).collect()) == 1, condition
+    filtered = spark.read.format("delta").option("filter", f"x < {moment}").load(str(tmp_path / "t"))
+    assert is_replaced(filtered)
+    assert len(filtered.collect()) == 1
 
 
 def test_files_without_ids_are_read_whatever_the_session_ignores(spark: Any, tmp_path: Path, settings: Any) -> None:

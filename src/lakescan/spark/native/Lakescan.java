@@ -27,6 +27,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.InputFileBlockLength;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -220,7 +221,7 @@ public class Lakescan {
       return found.size() == count ? found : null;
     }
 
-    /** Whether filters compare timestamps with times that are, or may be, no whole milliseconds. */
+    /** Whether filters compare timestamps with times that may not be whole milliseconds. */
     boolean comparesMicros() {
       for (int i = 0; i < above.size(); i++) {
         if (above.get(i) instanceof Filter && Conditions.hasMicros(((Filter) above.get(i)).condition())) {
@@ -282,8 +283,16 @@ public class Lakescan {
       if (node instanceof AttributeReference && !read.outputSet().contains((AttributeReference) node)) {
         return false;
       }
-      if (node instanceof Literal && !isOneInstant((Literal) node, zone)) {
+      if (node instanceof Literal && !isOneInstant(((Literal) node).value(), node.dataType(), zone)) {
         return false;
+      }
+      if (node instanceof InSet) {
+        scala.collection.Iterator values = ((InSet) node).hset().iterator();
+        while (values.hasNext()) {
+          if (!isOneInstant(values.next(), ((InSet) node).child().dataType(), zone)) {
+            return false;
+          }
+        }
       }
       if (node instanceof TimeZoneAwareExpression) {
         scala.Option own = ((TimeZoneAwareExpression) node).timeZoneId();
@@ -304,9 +313,9 @@ public class Lakescan {
       return true;
     }
 
-    /** Subqueries and sets may have such times. */
+    /** Whether an expression has a time that is not whole milliseconds. Subqueries and sets count as ones that may. */
     static boolean hasMicros(Expression node) {
-      if (node instanceof PlanExpression || node instanceof org.apache.spark.sql.catalyst.expressions.InSet) {
+      if (node instanceof PlanExpression || node instanceof InSet) {
         return true;
       }
       if (node instanceof Literal && node.dataType() instanceof org.apache.spark.sql.types.TimestampType) {
@@ -323,11 +332,11 @@ public class Lakescan {
     }
 
     /** Whether the text of a literal, a local time without an offset, stands for one instant: not if clocks go back. */
-    private static boolean isOneInstant(Literal literal, String zone) {
-      if (literal.value() == null || !(literal.dataType() instanceof org.apache.spark.sql.types.TimestampType)) {
+    private static boolean isOneInstant(Object value, DataType type, String zone) {
+      if (value == null || !(type instanceof org.apache.spark.sql.types.TimestampType)) {
         return true;
       }
-      long micros = ((Long) literal.value()).longValue();
+      long micros = ((Long) value).longValue();
       java.time.Instant instant = java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L));
       java.time.ZoneId id = org.apache.spark.sql.catalyst.util.DateTimeUtils$.MODULE$.getZoneId(zone);
       return id.getRules().getValidOffsets(java.time.LocalDateTime.ofInstant(instant, id)).size() == 1;

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakescan.scan_spec import ScanSpec
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
-_MOST_DIGITS = 18  # of decimals of 64 bits
+MOST_DIGITS = 18  # of decimals of 64 bits
 LINEAGE = frozenset({ROW_ID.id, LAST_UPDATED.id})  # metadata columns that files may have
 _ROOT = r"(?s)^(?:([a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?)|).*$"
 _MOST_ROOTS = 16  # buckets of one scan that Spark is asked for
@@ -186,7 +186,7 @@ def _why_type(field: t.Field) -> str | None:
 def _has_default_in_spark(kind: t.Type) -> bool:
     """Whether Spark's readers return defaults of a type: not the vectorized one of bytes, or decimals over 64 bits."""
     if isinstance(kind, t.Decimal):
-        return kind.precision <= _MOST_DIGITS
+        return kind.precision <= MOST_DIGITS
     return kind != t.BINARY and not isinstance(kind, t.Struct | t.ListOf | t.MapOf | t.Fixed)
 
 

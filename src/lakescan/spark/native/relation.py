@@ -28,6 +28,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.planning.split import TARGET_SIZE
 from lakescan.reading.deletes.roaring import words_of
 from lakescan.spark.native.file_facts import INDEX
+from lakescan.spark.native.lanes import MOST_DIGITS
 from lakescan.spark.native.lower import READ_OPTIONS, NativeFiles
 from lakescan.spark.optimizer_rules import class_loader
 from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
@@ -59,7 +60,6 @@ _SIZES = {
     "variant": 2048,
     "unknown": 1,
 }
-_MOST_DIGITS = 18  # of a decimal that takes eight bytes
 _VARIABLE = (s.StringType, s.BinaryType, s.DecimalType)
 _CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which is one JVM
 
@@ -225,7 +225,7 @@ def _default_size(kind: t.Type) -> int:
     if isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         return sum(_default_size(each.type) for each in t.children(kind))
     if isinstance(kind, t.Decimal):
-        return 8 if kind.precision <= _MOST_DIGITS else 16
+        return 8 if kind.precision <= MOST_DIGITS else 16
     if isinstance(kind, t.Fixed | t.Geospatial):
         return _SIZES["binary"]
     return _SIZES.get(kind.name, 8) if isinstance(kind, t.Atomic) else 8

@@ -205,6 +205,7 @@ def replaced_rows(
     else:
         lanes = None
     RAISED.reads(scan.table.location)
+    compares_micros |= scan.condition != TRUE  # the scan's own filter may have such times, too
     reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
