@@ -857,7 +857,9 @@ def test_no_setting_is_sent_to_hadoop_s_client() -> None:
     root = Path(lakescan.__file__).parent
     for file in root.rglob("*.py"):
         text = file.read_text()
-        assert not re.search(r"hadoopConfiguration|newHadoopConf|_jsc\b.*set", text), file
+        assert not re.search(r"hadoopConfiguration|newHadoopConf\(\)\.set|_jsc\b.*set", text), file
+        for name in re.findall(r"(\w+) = .*newHadoopConf\(\)", text):  # a copy of the settings, only handed on
+            assert not re.search(rf"\b{name}\.(?:set|unset|add|clear)", text), file
         for call in re.findall(r"(?:conf\.set|try_set|\.config)\(([^)]*)\)", text):
             assert "hadoop" not in call, (file, call)
             assert "fs." not in call, (file, call)
