@@ -23,7 +23,7 @@ from benchmarks.data import FOLDER
 from benchmarks.harness import Result, compare
 from benchmarks.jvm import jvm
 from lakescan.options.write import WriteOptions
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 _PLACES = itertools.count()
 _COMMITS, _WRITERS, _FILES = 200, 8, 100_000

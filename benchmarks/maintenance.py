@@ -20,7 +20,7 @@ import lakescan
 from benchmarks.data import FOLDER
 from benchmarks.jvm import PYTHON, jvm
 from lakescan.options.write import WriteOptions
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 _SIZES = (100_000, 1_000_000)
 _BATCH = 100_000  # files of a commit

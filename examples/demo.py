@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from samples.shop import Shop, make_shop
 
 import lakescan
-from lakescan.explain import plan_for_terminal, write_html
+from lakescan.planning.explain import plan_for_terminal, write_html
 from lakescan.scan import Scan
 
 if TYPE_CHECKING:

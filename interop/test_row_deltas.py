@@ -15,7 +15,7 @@ import lakescan
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import added_files
-from lakescan.write.partitioned_writer import write_rows
+from lakescan.writing.partitioned_writer import write_rows
 
 A, B = [(number, "a") for number in range(8)], [(number, "b") for number in range(10, 18)]
 MERGE_ON_READ = {f"write.{command}.mode": "merge-on-read" for command in ("delete", "update", "merge")}

@@ -85,7 +85,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, tzinfo
 from typing import Any, TypedDict
 
-from lakescan.encryption import KeyManager
+from lakescan.storage.encryption import KeyManager
 from lakescan.expressions.predicate import Predicate
 '''
 

@@ -21,13 +21,13 @@ from pyarrow import orc
 
 import lakescan
 from lakescan.common.schema import FieldMatching
-from lakescan.encryption import FileKey, KeyManager
-from lakescan.encryption.gcm_stream import encrypted
-from lakescan.encryption.table_keys import TIMESTAMP, NewKey
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
+from lakescan.storage.encryption import FileKey, KeyManager
+from lakescan.storage.encryption.gcm_stream import encrypted
+from lakescan.storage.encryption.table_keys import TIMESTAMP, NewKey
 from tests.support.key_managers import NAME, OtherKeys, TestKeys
 
 KEYED = "'format-version'='3', 'encryption.key-id'='keyA'"
@@ -462,7 +462,7 @@ def secrets_of(lake: Lake, caplog: pytest.LogCaptureFixture) -> Iterator[str]:
 
 
 def test_keys_are_never_shown(lake: Lake, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakescan.encryption import table_keys
+    from lakescan.storage.encryption import table_keys
 
     made: list[bytes] = []
     monkeypatch.setattr(table_keys, "new_key", lambda length: made.append(bytes([len(made) + 65] * length)) or made[-1])

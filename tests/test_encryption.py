@@ -16,7 +16,7 @@ from pyarrow.parquet import encryption
 from samples.iceberg_deletes import commit_deletes, local, write_deletion_vectors, write_position_deletes
 
 import lakescan
-from lakescan.encryption import FileKey, StandardKeyManager, named_key_manager
+from lakescan.storage.encryption import FileKey, StandardKeyManager, named_key_manager
 from tests.support.catalog import local_catalog
 
 KEY, PREFIX = b"0123456789abcdef", b"the table"
@@ -161,9 +161,9 @@ def test_a_key_never_shows_in_text() -> None:
 
 
 def test_a_key_manager_can_be_named() -> None:
-    name = "lakescan.encryption:StandardKeyManager"
+    name = "lakescan.storage.encryption:StandardKeyManager"
     assert isinstance(named_key_manager(name), StandardKeyManager)
-    for wrong in ("nowhere:x", "lakescan.encryption:Nothing", "lakescan.encryption"):
+    for wrong in ("nowhere:x", "lakescan.storage.encryption:Nothing", "lakescan.storage.encryption"):
         with pytest.raises(lakescan.InvalidOption, match=r"package\.module:attribute"):
             named_key_manager(wrong)
 
@@ -171,14 +171,14 @@ def test_a_key_manager_can_be_named() -> None:
 def test_on_spark_it_must_be_named(location: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="given by name"):
         lakescan.table(location, key_manager=StandardKeyManager()).scan().to_options()
-    opened = lakescan.table(location, key_manager="lakescan.encryption:StandardKeyManager")
-    assert opened.scan().to_options()["key-manager"] == "lakescan.encryption:StandardKeyManager"
+    opened = lakescan.table(location, key_manager="lakescan.storage.encryption:StandardKeyManager")
+    assert opened.scan().to_options()["key-manager"] == "lakescan.storage.encryption:StandardKeyManager"
     assert pickle.loads(pickle.dumps(opened.scan().spec.storage)).key_manager is not None
 
 
 @pytest.mark.spark
 def test_spark_reads_encrypted_files(location: str, spark: Any) -> None:
-    named = {"key-manager": "lakescan.encryption:StandardKeyManager"}
+    named = {"key-manager": "lakescan.storage.encryption:StandardKeyManager"}
     found = spark.read.format("iceberg").options(**named).load(location)
     assert sorted(r.name for r in found.collect()) == ["a", "b", "c"]
     scan = lakescan.table(location, **named).scan()

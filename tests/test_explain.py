@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.explain import plan_for_terminal, write_html
-from lakescan.explain.summary import summarise
+from lakescan.planning.explain import plan_for_terminal, write_html
+from lakescan.planning.explain.summary import summarise
 from lakescan.planning.plan import ScanPlan
 from tests.support.browser import drawn
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.encryption import FileKey
-from lakescan.encryption.gcm_stream import BLOCK, GcmReader, GcmWriter, decrypted, encrypted, plain_length
-from lakescan.encryption.key_metadata import StandardMetadata
+from lakescan.storage.encryption import FileKey
+from lakescan.storage.encryption.gcm_stream import BLOCK, GcmReader, GcmWriter, decrypted, encrypted, plain_length
+from lakescan.storage.encryption.key_metadata import StandardMetadata
 
 KEY, PREFIX = b"0123456789012345", b"1234567890123456"
 WHOLE = 8 + (BLOCK + 28)  # bytes of a file of one whole block
@@ -51,7 +51,7 @@ def test_a_block_made_by_the_cipher_alone_is_read() -> None:
 
 
 def test_test_case_4_of_the_gcm_specification_holds() -> None:
-    from lakescan.encryption.ciphers import Cipher
+    from lakescan.storage.encryption.ciphers import Cipher
 
     key, nonce = bytes.fromhex("feffe9928665731c6d6a8f9467308308"), bytes.fromhex("cafebabefacedbaddecaf888")
     aad = bytes.fromhex("feedfacedeadbeeffeedfacedeadbeefabaddad2")

@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import lakescan
-from lakescan.explain import plan_for_terminal
-from lakescan.explain.hints import hints
-from lakescan.explain.page import plans_as_html
+from lakescan.planning.explain import plan_for_terminal
+from lakescan.planning.explain.hints import hints
+from lakescan.planning.explain.page import plans_as_html
 
 
 @pytest.fixture(scope="module")

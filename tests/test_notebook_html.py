@@ -17,7 +17,7 @@ import pytest
 import lakescan
 from lakescan.common.arrow_html import arrow_as_html
 from lakescan.common.html import facts_table, grid, preformatted, section
-from lakescan.health.maintain import MaintenanceStep
+from lakescan.maintenance.health.maintain import MaintenanceStep
 from lakescan.transaction import results
 from tests.support import own_catalog
 from tests.support.notebooks import Formatter

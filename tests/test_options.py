@@ -446,7 +446,7 @@ def test_splits_decide_how_many_readers_there_are_if_flink_infers_them(tmp_path:
 
 
 def test_as_many_threads_read_metadata_as_the_worker_pool_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakescan import executors
+    from lakescan.common import executors
 
     catalog = lakescan.catalog("pooled", warehouse=tmp_path)
     catalog.create_namespace("db")

@@ -14,8 +14,8 @@ from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
 from lakescan.expressions.sanitize import sanitized
+from lakescan.planning.metrics_reporters import InMemoryReporter, LoggingReporter
 from lakescan.planning.rest_report import as_rest, expression
-from lakescan.reporting import InMemoryReporter, LoggingReporter
 from tests.support.catalog import local_catalog
 
 X, INT = sanitized("x"), "(1-digit-int)"
@@ -157,7 +157,9 @@ CONDITIONS = [
 def test_reports_hold_no_literal(tmp_path: Path, condition: str, caplog: pytest.LogCaptureFixture) -> None:
     keep = Kept()
     with caplog.at_level(logging.INFO, logger="lakescan.metrics"):
-        of_catalog(tmp_path, keep).scan().where(condition).report_to(lakescan.reporting.LoggingReporter()).to_arrow()
+        of_catalog(tmp_path, keep).scan().where(condition).report_to(
+            lakescan.planning.metrics_reporters.LoggingReporter()
+        ).to_arrow()
     assert "078-05" not in caplog.text
     assert keep.bodies
     assert "078-05" not in json.dumps(keep.bodies)
@@ -202,16 +204,16 @@ def test_the_reporter_of_a_catalog_receives_scans_queries_and_commits(tmp_path: 
 
 def test_the_reporters_of_the_process_receive_the_reports_of_all_tables(shop, tmp_path: Path) -> None:
     keep = Kept()
-    lakescan.reporting.add_reporter(keep)
-    lakescan.reporting.add_reporter(keep.report)
+    lakescan.planning.metrics_reporters.add_reporter(keep)
+    lakescan.planning.metrics_reporters.add_reporter(keep.report)
     try:
         lakescan.table(shop.orders).scan().to_arrow()
         assert len(keep.bodies) == 2
         of_catalog(tmp_path, None)
         assert "operation" in keep.bodies[-1]
     finally:
-        lakescan.reporting.remove_reporter(keep)
-        lakescan.reporting.remove_reporter(keep.report)
+        lakescan.planning.metrics_reporters.remove_reporter(keep)
+        lakescan.planning.metrics_reporters.remove_reporter(keep.report)
     count = len(keep.bodies)
     lakescan.table(shop.orders).scan().to_arrow()
     assert len(keep.bodies) == count

@@ -48,33 +48,33 @@ from lakescan.errors import (
 if TYPE_CHECKING:
     from lakescan import spark
     from lakescan.alter import AlterBuilder
-    from lakescan.catalogs.identifiers import Identifier
     from lakescan.changes import Changes
     from lakescan.common.cache import set_cache_limit
+    from lakescan.common.identifiers import Identifier
     from lakescan.convert import convert_to_delta
     from lakescan.diagnosis import Check, Diagnosis, doctor
     from lakescan.dml.merge import MergeBuilder
-    from lakescan.encryption import FileKey, KeyManager
     from lakescan.expressions.column import Column, col
     from lakescan.expressions.predicate import Predicate
     from lakescan.formats.increments import Backlog
     from lakescan.formats.snapshot_refs import SnapshotRef
     from lakescan.formats.table_format import Snapshot
-    from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
+    from lakescan.maintenance.health import Finding, MaintainResult, MaintenanceStep, TableHealth
     from lakescan.open_catalog import Catalog, catalog
     from lakescan.open_table import Table
     from lakescan.open_transaction import Transaction
     from lakescan.opening import table
     from lakescan.planning.delete_file import DeleteFile, DeleteKind
+    from lakescan.planning.metrics_reporters import MetricsReporter
     from lakescan.planning.plan import ScanPlan
     from lakescan.planning.report import ScanMetrics, ScanReport
     from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
     from lakescan.query.lazy import Query
-    from lakescan.reporting import MetricsReporter
     from lakescan.save_rows import save
     from lakescan.scan import Scan
     from lakescan.scan_tasks import ScanTask
     from lakescan.statements import sql
+    from lakescan.storage.encryption import FileKey, KeyManager
     from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.results import (
         AlterResult,
@@ -102,19 +102,19 @@ __version__ = "0.2.0"
 # Importing the package takes milliseconds: a module is imported when one of its names is used for the first time.
 _MODULES = {
     "alter": ("AlterBuilder",),
-    "catalogs.identifiers": ("Identifier",),
+    "common.identifiers": ("Identifier",),
     "changes": ("Changes",),
     "common.cache": ("set_cache_limit",),
     "convert": ("convert_to_delta",),
     "diagnosis": ("Check", "Diagnosis", "doctor"),
     "dml.merge": ("MergeBuilder",),
-    "encryption": ("FileKey", "KeyManager"),
+    "storage.encryption": ("FileKey", "KeyManager"),
     "expressions.column": ("Column", "col"),
     "expressions.predicate": ("Predicate",),
     "formats.increments": ("Backlog",),
     "formats.snapshot_refs": ("SnapshotRef",),
     "formats.table_format": ("Snapshot",),
-    "health": ("Finding", "MaintainResult", "MaintenanceStep", "TableHealth"),
+    "maintenance.health": ("Finding", "MaintainResult", "MaintenanceStep", "TableHealth"),
     "open_catalog": ("Catalog", "catalog"),
     "open_table": ("Table",),
     "open_transaction": ("Transaction",),
@@ -124,7 +124,7 @@ _MODULES = {
     "planning.report": ("ScanMetrics", "ScanReport"),
     "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),
     "query.lazy": ("Query",),
-    "reporting": ("MetricsReporter",),
+    "planning.metrics_reporters": ("MetricsReporter",),
     "save_rows": ("save",),
     "scan": ("Scan",),
     "scan_tasks": ("ScanTask",),

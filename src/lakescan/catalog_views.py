@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lakescan import engines
-from lakescan.catalogs.identifiers import Identifier, dotted_name
 from lakescan.catalogs.lookup import find, find_view, translated
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
+from lakescan.common.identifiers import Identifier, dotted_name
 from lakescan.common.retries import COMMITS, Attempts, read_again
 from lakescan.common.schema import Schema
 from lakescan.common.version import own_version

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakescan.alter import property_texts
-from lakescan.catalogs.identifiers import location_of
+from lakescan.common.identifiers import location_of
 from lakescan.delta.commit.converted import Conversion, convert_folder
 from lakescan.delta.commit.creation import is_table
 from lakescan.grammar.columns import parse_columns

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from lakescan.secrets import hidden
+from lakescan.common.secrets import hidden
 
 # Where messages lead: whoever installed the wheel has no `docs` folder. It is the project's URL for its documents.
 DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"

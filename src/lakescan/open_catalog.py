@@ -14,7 +14,6 @@ import pyarrow as pa
 from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
 from lakescan.catalogs.lookup import (
     FoundTable,
     check_free,
@@ -27,6 +26,7 @@ from lakescan.catalogs.lookup import (
 from lakescan.catalogs.metrics import CatalogReporter
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import allowed_in, connection, give
+from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.common.retries import read_again
@@ -51,7 +51,7 @@ from lakescan.open_transaction import Transaction
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
-from lakescan.reporting import MetricsReporter
+from lakescan.planning.metrics_reporters import MetricsReporter
 from lakescan.storage.locations import absolute
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.common.arrow_html import as_shown
+from lakescan.common.executors import PlanningExecutor
+from lakescan.common.identifiers import Identifier, location_of
 from lakescan.common.timestamps import as_moment
 from lakescan.definition.table_changes import TableChange
 from lakescan.errors import CommitConflict, InvalidOption
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
@@ -618,7 +618,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.rewrite_position_deletes())
             120 files of position deletes rewritten as 3 (1.2 MB into 210.4 KB)
         """
-        from lakescan.write.row_deletes import DeleteLimits
+        from lakescan.writing.row_deletes import DeleteLimits
 
         target = self._target(self._checked(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)

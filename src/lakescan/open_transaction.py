@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from lakescan.catalogs.identifiers import within
 from lakescan.catalogs.registry import connection, lend, withdraw
+from lakescan.common.identifiers import within
 from lakescan.errors import InvalidOption
 from lakescan.notebook import transaction_as_html
 from lakescan.open_table import Table

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakescan.catalogs.identifiers import Identifier
+from lakescan.common.identifiers import Identifier
 from lakescan.opening import table
 from lakescan.options.keywords import TableKeywords
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.catalogs.lookup import location_or_name
+from lakescan.common.identifiers import Identifier, location_of
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions

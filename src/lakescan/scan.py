@@ -13,12 +13,11 @@ from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.distinct_names import check_distinct
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
 from lakescan.errors import InvalidOption, missing_dependency
-from lakescan.executors import PlanningExecutor
-from lakescan.explain import PlanText, deleted_names, plan_as_text
 from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
@@ -28,10 +27,11 @@ from lakescan.integrations.dask_frames import dask_frame
 from lakescan.integrations.ray_data import ray_dataset
 from lakescan.notebook import scan_as_html
 from lakescan.options.keywords import ScanKeywords
+from lakescan.planning.explain import PlanText, deleted_names, plan_as_text
+from lakescan.planning.metrics_reporters import MetricsReporter, as_reporter
 from lakescan.planning.plan import ScanPlan
 from lakescan.polars_scan import lazy_frame, whole_frame
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
-from lakescan.reporting import MetricsReporter, as_reporter
 from lakescan.scan_spec import ScanSpec
 from lakescan.scan_tasks import ScanTask, scan_tasks
 
@@ -269,10 +269,10 @@ class Scan:
         """Hand the report of every plan of this scan to reporters.
 
         Args:
-            reporters: Objects with a method `report`, such as those of `lakescan.reporting`, or functions.
+            reporters: Objects with a method `report`, such as those of `lakescan.planning.metrics_reporters`, or functions.
 
         Example:
-            >>> scan.report_to(lakescan.reporting.LoggingReporter()).to_arrow()
+            >>> scan.report_to(lakescan.planning.metrics_reporters.LoggingReporter()).to_arrow()
         """
         return Scan(replace(self.spec, reporters=(*self.spec.reporters, *map(as_reporter, reporters))))
 
@@ -280,7 +280,7 @@ class Scan:
         """Read and prune metadata with an executor; by default a few threads do it.
 
         Args:
-            executor: One of `concurrent.futures`, or `lakescan.spark.SparkExecutor`; see `lakescan.executors`.
+            executor: One of `concurrent.futures`, or `lakescan.spark.SparkExecutor`; see `lakescan.common.executors`.
 
         Example:
             >>> scan.plan_with(lakescan.spark.SparkExecutor(spark)).plan()

@@ -15,6 +15,7 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import PlanningExecutor, ReadAhead
 from lakescan.common.metadata_columns import DELETED, PARTITION_ID
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
@@ -23,7 +24,6 @@ from lakescan.common.timestamps import as_moment
 from lakescan.common.types import Field, Struct
 from lakescan.common.version import own_version
 from lakescan.errors import InvalidFilter, InvalidOption
-from lakescan.executors import PlanningExecutor, ReadAhead
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, fields_read
@@ -36,11 +36,11 @@ from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_facts import FileFilter, with_facts
 from lakescan.planning.file_table import FileTable
+from lakescan.planning.metrics_reporters import MetricsReporter, has_reporters, report_safely, report_to_process
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.read_properties import ReadProperties
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.reading.context import BATCH_SIZE, ReadContext
-from lakescan.reporting import MetricsReporter, has_reporters, report_safely, report_to_process
 from lakescan.storage import Storage
 from lakescan.storage.faults import shown
 from lakescan.time_travel import as_text, as_version, check_one_state, selector_from

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakescan.catalogs.identifiers import Identifier
-from lakescan.executors import ExchangingExecutor, PlanningExecutor
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
+from lakescan.common.identifiers import Identifier
 from lakescan.scan import Scan
 from lakescan.transaction.results import OrphanResult
 
 if TYPE_CHECKING:
-    from lakescan.health import MaintainResult, TableHealth
+    from lakescan.maintenance.health import MaintainResult, TableHealth
 
 
 class Maintained(Protocol):
@@ -92,7 +92,7 @@ class TableMaintenance:
             >>> print(orders.health())
             >>> orders.health(orphans=True, missing=True).to_html("health.html")
         """
-        from lakescan.health import measured
+        from lakescan.maintenance.health import measured
 
         found = self.remove_orphans(dry_run=True) if orphans else None
         return measured(str(self.name or self.location), self.scan().spec, found, missing=missing)
@@ -152,8 +152,8 @@ def maintained(
     report: Callable[[str], None] = lambda name: None,
 ) -> MaintainResult:
     """`Table.maintain`, which reports the name of each step as it begins."""
-    from lakescan.health import Step, maintain
-    from lakescan.health.findings import COMPACTION
+    from lakescan.maintenance.health import Step, maintain
+    from lakescan.maintenance.health.findings import COMPACTION
 
     options: dict[str, Any] = {
         "min_input_files": COMPACTION.min_input_files,

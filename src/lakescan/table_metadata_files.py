@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lakescan.catalogs.identifiers import location_of
-from lakescan.executors import PlanningExecutor
+from lakescan.common.executors import PlanningExecutor
+from lakescan.common.identifiers import location_of
 from lakescan.options.write import WriteOptions
 from lakescan.storage.locations import absolute
 from lakescan.transaction.base import Target

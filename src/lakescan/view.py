@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.view_store import StoredView
+from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.view.changes import COMMENT, DIALECT, QUERY_COLUMNS
 from lakescan.iceberg.view.metadata import ViewMetadata, ViewVersionNode

@@ -18,9 +18,9 @@ import lakescan
 import lakescan.spark
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import HiveClient
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.registry import connection
+from lakescan.common.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.storage import Storage
 from tests.catalogs import test_lost_answers as lost

@@ -21,7 +21,7 @@ from lakescan.storage import Storage
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.into import append_rows
 from lakescan.transaction.rows import rows_of
-from lakescan.write.identity_values import Identity, IdentityValues
+from lakescan.writing.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
 from tests.support.delta_state import commit, created, newest, state
 

@@ -31,8 +31,8 @@ from lakescan.storage import Storage
 from lakescan.transaction.base import Overwritten, Target
 from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.transaction.rows import rows_of
-from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.table_writes import WrittenFile
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved
 

@@ -26,7 +26,7 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.query.namespace import _CURRENT
-from lakescan.write.column_rules import ColumnRules
+from lakescan.writing.column_rules import ColumnRules
 from tests.support.delta_rules import identity, table_of
 
 FORMATS = ("iceberg", "delta")

@@ -25,7 +25,7 @@ from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.rows import rows_of
-from lakescan.write.partitioned_writer import write_rows
+from lakescan.writing.partitioned_writer import write_rows
 from tests.support import own_catalog, row_deltas
 from tests.transaction.support import Row, data_files, maker, now, pairs, rows
 

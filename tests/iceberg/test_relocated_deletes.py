@@ -16,7 +16,7 @@ from lakescan.errors import CorruptData, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.relocation.delete_files import DeleteFileMove, moved_vectors
 from lakescan.iceberg.relocation.prefixes import Prefixes
 from lakescan.storage import Storage
-from lakescan.write.puffin import PuffinWriter
+from lakescan.writing.puffin import PuffinWriter
 
 
 def moving(folder: Path) -> DeleteFileMove:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.common.executors import LOCAL, ReadAhead, executor_for
 from lakescan.delta.log.shares import shares_of
-from lakescan.executors import LOCAL, ReadAhead, executor_for
 from lakescan.planning.report import ScanMetrics
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
-from lakescan.reporting import InMemoryReporter
+from lakescan.planning.metrics_reporters import InMemoryReporter
 from tests.support.catalog import local_catalog
 
 _ROWS = st.lists(

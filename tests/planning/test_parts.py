@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 
 import lakescan
 import lakescan.scan
-from lakescan.reporting import InMemoryReporter
+from lakescan.planning.metrics_reporters import InMemoryReporter
 from tests.support.catalog import local_catalog
 
 

@@ -13,8 +13,8 @@ from hive_metastore.ttypes import InvalidOperationException
 import lakescan
 from lakescan.catalogs.answers import without_answers
 from lakescan.catalogs.properties import kept_secret
+from lakescan.common.secrets import Secret, hidden, hide_in, keep, keep_of_address, secret
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.secrets import Secret, hidden, hide_in, keep, keep_of_address, secret
 
 TOKEN = "t0ken-of-the-test"
 

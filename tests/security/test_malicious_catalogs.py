@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import find
 from lakescan.catalogs.registry import connection
+from lakescan.common.identifiers import Identifier
 from lakescan.errors import LakescanError, LocationRefused, StorageError
 from tests.security import test_malicious
 from tests.security.test_malicious import (

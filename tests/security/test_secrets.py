@@ -348,7 +348,7 @@ def test_a_table_and_what_is_made_of_it(
 
 
 def test_an_error_shows_no_secret_after_it_was_sent_to_another_process() -> None:
-    from lakescan.secrets import keep
+    from lakescan.common.secrets import keep
 
     keep([f"{SECRET}-x"])
     assert SECRET.encode() not in pickle.dumps(lakescan.LakescanError(f"a token {SECRET}-x"))

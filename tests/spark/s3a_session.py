@@ -20,7 +20,7 @@ import lakescan.spark
 from lakescan.common.cache import set_cache_limit
 from lakescan.options.write import WriteOptions
 from lakescan.spark.native import filesystems, lanes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 from tests.support.rows import differences
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.support.s3a import s3a_session

@@ -16,8 +16,8 @@ from lakescan.options.write import WriteOptions
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
-from lakescan.write.partitioned_writer import write_rows
-from lakescan.write.row_deletes import WrittenDeletes
+from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support.delta_state import newest
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -86,8 +86,8 @@ def frames(orders: str, customers: str, folder: Path) -> None:
 
 def encryption(orders: str, customers: str, folder: Path) -> None:
     """AES GCM streams are written and read."""
-    from lakescan.encryption import FileKey
-    from lakescan.encryption.gcm_stream import decrypted, encrypted
+    from lakescan.storage.encryption import FileKey
+    from lakescan.storage.encryption.gcm_stream import decrypted, encrypted
 
     data = encrypted(b"rows", FileKey(bytes(16)))
     assert decrypted(data, FileKey(bytes(16), file_length=len(data)), "f") == b"rows"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lakescan.encryption import KeyManager
-from lakescan.encryption.ciphers import Cipher, TagMismatch
+from lakescan.storage.encryption import KeyManager
+from lakescan.storage.encryption.ciphers import Cipher, TagMismatch
 
 
 class TestKeys(KeyManager):

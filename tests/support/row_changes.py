@@ -16,8 +16,8 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
-from lakescan.write.partitioned_writer import write_rows
-from lakescan.write.row_deletes import WrittenDeletes
+from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support import row_deltas
 from tests.transaction.support import NAME, Row, rows
 

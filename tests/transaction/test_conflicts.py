@@ -16,7 +16,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.rows import rows_of
 from lakescan.transaction.save import append
-from lakescan.write.partitioned_writer import write_rows
+from lakescan.writing.partitioned_writer import write_rows
 from tests.transaction.support import Make, data_files, maker, now, pairs, rows
 
 A, B = (1, "a"), (2, "b")

@@ -17,7 +17,7 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.transaction.base import Overwritten
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
-from lakescan.write.partitioned_writer import write_rows
+from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import IDS, VECTORS, actions, delete, found, ids, mark, removed, target_of, update
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved

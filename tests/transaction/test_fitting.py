@@ -13,7 +13,7 @@ import lakescan
 from lakescan.common.schema import Schema
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import numbered
-from lakescan.write.conform import Fit, renamed
+from lakescan.writing.conform import Fit, renamed
 
 TEXTS = st.one_of(st.none(), st.text(max_size=3))
 MEMBERS = st.one_of(st.none(), st.fixed_dictionaries({"x": st.one_of(st.none(), st.integers(-9, 9)), "t": TEXTS}))

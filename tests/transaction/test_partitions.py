@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common.row_numbers import row_numbers
-from lakescan.write.partition_key import by_partition
+from lakescan.writing.partition_key import by_partition
 
 NAN = float("nan")
 DAYS = [-719_162, -1, 0, 2_932_896]  # of the years 1, 1969, 1970 and 9999

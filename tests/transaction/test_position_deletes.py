@@ -11,7 +11,7 @@ import lakescan
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.options.write import WriteOptions
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.write.row_deletes import DeleteLimits
+from lakescan.writing.row_deletes import DeleteLimits
 from tests.support import row_changes, row_deltas
 from tests.transaction.support import maker, now, pairs, rows
 

@@ -18,7 +18,7 @@ import lakescan
 from lakescan.maintenance import external_sort
 from lakescan.maintenance.arrangement import Arrangement, interleaved
 from lakescan.maintenance.external_sort import sorted_rows
-from lakescan.write.sort_keys import SortKey, ranks_of, sorting
+from lakescan.writing.sort_keys import SortKey, ranks_of, sorting
 from tests.transaction.support import Make, maker, now
 
 ROWS = 4_000

@@ -25,7 +25,7 @@ import lakescan
 from lakescan.common.schema import Schema
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import numbered
-from lakescan.write.conform import Fit, renamed
+from lakescan.writing.conform import Fit, renamed
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from lakescan import limits
+from lakescan.common.secrets import with_causes
 from lakescan.errors import CorruptMetadata, LimitExceeded, StorageError
-from lakescan.secrets import with_causes
 
 _MOST = 3  # faults that a message names
 _LONGEST = 600  # seconds for the body of an answer; a server may send a byte a minute for ever

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.lookup import check_free, translated
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import allowed_in, key_manager_name, key_manager_of
@@ -22,6 +21,7 @@ from lakescan.catalogs.unity.creation import named as unity_named
 from lakescan.catalogs.unity.creation import place as unity_place
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common import types as t
+from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import (
     NewDelta,
@@ -53,7 +53,7 @@ from lakescan.iceberg.write.redefine import redefined
 from lakescan.storage import Storage
 from lakescan.storage.issued import of_storage
 from lakescan.storage.put_if_absent import NotCreated
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -28,9 +28,9 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.other_tables import named_by, tables_inside, tables_that_may_share
 from lakescan.catalogs.properties import warn_of_metadata
+from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file

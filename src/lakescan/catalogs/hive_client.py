@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from lakescan.catalogs.identifiers import dotted_name
+from lakescan.common.identifiers import dotted_name
 from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
 _MILLISECONDS = 600_000  # that a metastore may take to answer

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.catalogs.hive_client import HiveClient
-from lakescan.catalogs.identifiers import dotted_name
 from lakescan.catalogs.metastore_entry import PROVIDER, Entry
 from lakescan.catalogs.registry import allowed_in
+from lakescan.common.identifiers import dotted_name
 from lakescan.errors import NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.storage.issued import of_storage

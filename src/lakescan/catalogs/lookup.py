@@ -9,14 +9,14 @@ from typing import Any
 
 from lakescan.catalogs.answers import unknown_type, unreadable, without_answers
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.identifiers import Identifier, check_name, dotted_name, parts_of
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
 from lakescan.catalogs.registry import allowed_locations, connection, is_known, key_manager_name, refusal
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
+from lakescan.common.identifiers import Identifier, check_name, dotted_name, parts_of
 from lakescan.common.references import quoted
-from lakescan.encryption import named_key_manager
+from lakescan.common.secrets import hide_in
 from lakescan.errors import (
     CorruptMetadata,
     CreatedConcurrently,
@@ -31,10 +31,10 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.scan.server_plan import PlanningServer
-from lakescan.secrets import hide_in
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Vended
+from lakescan.storage.encryption import named_key_manager
 from lakescan.storage.faults import told
 from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import absolute

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.common.arrays import as_array
+from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.scan.named_files import named_files

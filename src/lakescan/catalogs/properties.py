@@ -19,8 +19,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from lakescan.common.option_values import Value, any_text, mapping, one_of, positive, whole
+from lakescan.common.secrets import keep, keep_of_address, secret
 from lakescan.errors import InvalidOption, nearest
-from lakescan.secrets import keep, keep_of_address, secret
 from lakescan.storage.azure_endpoints import with_account
 from lakescan.storage.issued import PREFIXES, is_of_storage, warn_ignored
 from lakescan.storage.known_settings import SETTINGS

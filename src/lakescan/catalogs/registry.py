@@ -34,7 +34,7 @@ from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
 from lakescan.catalogs.sql_delta_names import with_namespaces_of_delta
-from lakescan.encryption import KeyManager, named_key_manager
+from lakescan.common.secrets import hide_in
 from lakescan.errors import (
     InvalidOption,
     LakescanError,
@@ -44,10 +44,10 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.metadata.write import with_all_metadata
-from lakescan.reporting import IMPLEMENTATION, MetricsReporter, as_reporter
-from lakescan.secrets import hide_in
+from lakescan.planning.metrics_reporters import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.storage.allowed import ALLOWED, AllowedLocations, split_prefixes
 from lakescan.storage.azure_endpoints import with_account
+from lakescan.storage.encryption import KeyManager, named_key_manager
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import absolute, split_location
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.rest_session import RestSession, message_of, namespace_path
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import outcome_of
 from lakescan.errors import InvalidOption, NoSuchNamespace, StorageError, TableExists, UnsupportedFeature
 from lakescan.iceberg.metadata.json_node import Node

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.identifiers import Identifier, folder_of
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
+from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NoSuchNamespace, TableExists
 from lakescan.iceberg.view.metadata import ViewMetadata, parse_view
 from lakescan.storage import Storage, join

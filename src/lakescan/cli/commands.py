@@ -21,9 +21,9 @@ from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, TablePath, command, storage_options, wants_json
 from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
+from lakescan.common.secrets import hidden
 from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
-from lakescan.explain import plan_for_terminal, write_html
-from lakescan.secrets import hidden
+from lakescan.planning.explain import plan_for_terminal, write_html
 
 app: Section = Section(
     "Looking at tables",

@@ -18,7 +18,7 @@ from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, command, storage_options, wants_json
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
-from lakescan.explain.summary import counted
+from lakescan.planning.explain.summary import counted
 from lakescan.table_maintenance import maintained
 
 app: Section = Section("Maintenance")

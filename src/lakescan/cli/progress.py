@@ -10,7 +10,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from lakescan.executors import LOCAL
+from lakescan.common.executors import LOCAL
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.changes import Changes
-from lakescan.executors import PlanningExecutor
+from lakescan.common.executors import PlanningExecutor
 from lakescan.procedures import SourceTable
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakescan.catalogs.identifiers import dotted_name
 from lakescan.catalogs.registry import is_known, known
+from lakescan.common.identifiers import dotted_name
 from lakescan.ddl.context import Context
 from lakescan.dml.target import changed_table
 from lakescan.errors import InvalidStatement, NoSuchCatalog, nearest

@@ -9,9 +9,9 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.identifiers import parts_of
 from lakescan.catalogs.registry import known
 from lakescan.common.arrays import member_named
+from lakescan.common.identifiers import parts_of
 from lakescan.common.references import dotted_path
 from lakescan.ddl.context import Context
 from lakescan.ddl.describe import create_statement, described, described_column

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier, within
+from lakescan.common.identifiers import Identifier, within
 from lakescan.common.types import Field
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import new_name, new_name_within

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.cache import METADATA
+from lakescan.common.executors import ShufflingExecutor, executor_for
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
@@ -57,7 +58,6 @@ from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.scan.states import CommitFiles, DeltaState, RangeChanges, VersionRows, is_feed, without_increment
 from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
-from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_facts import MetadataFacts

@@ -19,7 +19,7 @@ from lakescan.expressions.scalar import nested
 from lakescan.grammar.literals import text_literal
 from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import Foreign, plain
-from lakescan.write.conform import places_of
+from lakescan.writing.conform import places_of
 
 _NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakescan import engines
 from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.references import quoted
 from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.execute import change, read_again
@@ -16,7 +17,6 @@ from lakescan.dml.select import TARGET
 from lakescan.dml.statements import Action, Clause, Delete, Update, When
 from lakescan.dml.stored_keys import StoredKeys
 from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, UnsupportedFeature
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.grammar.names import Sql, TableName
 from lakescan.open_table import Table

@@ -11,7 +11,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.literals import literal
 from lakescan.grammar.text import edited
 from lakescan.grammar.words import Words
-from lakescan.write.column_rules import ColumnRules
+from lakescan.writing.column_rules import ColumnRules
 
 _SETS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
 

@@ -12,8 +12,8 @@ from lakescan.errors import SchemaMismatch
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.transaction.save import upsert
-from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.upserts import Upserted, UpsertWriter
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.upserts import Upserted, UpsertWriter
 
 
 def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.dml.assignment import Members, assigned_within, with_plain_columns
 from lakescan.dml.finish import Finished, Finishing, touched
@@ -25,7 +26,6 @@ from lakescan.dml.statements import Action, Clause, Delete, Insert, Merge, Updat
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import delete_by_filter
 from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.open_table import Table
 from lakescan.query.given_frames import arrow_table, may_have_rounded
@@ -39,7 +39,7 @@ from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.transaction.row_changes import RowChanges, Times
 from lakescan.transaction.save import removed_on_failure, with_new_columns
-from lakescan.write.partitioned_writer import new_write_id
+from lakescan.writing.partitioned_writer import new_write_id
 
 _RECORDED = {
     When.MATCHED: "matchedPredicates",

@@ -14,7 +14,7 @@ from lakescan.dml.statements import Delete, Insert, Merge, Update
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import by_filter
 from lakescan.errors import UnsupportedFeature
-from lakescan.explain import plan_as_text
+from lakescan.planning.explain import plan_as_text
 from lakescan.query.lazy import Query, query
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.transaction.base import Target

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import CorruptMetadata
-from lakescan.executors import PlanningExecutor
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import DELETES, FileTable
@@ -24,9 +24,9 @@ from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.transaction.row_changes import DeleteWriter, Mode
-from lakescan.write.roaring import encode_bitmaps
-from lakescan.write.row_deletes import WrittenDeletes
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.roaring import encode_bitmaps
+from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _LEAST = 32 * 2**20  # bytes of a file with rows that stay, if threads share the work
 

@@ -28,7 +28,7 @@ from lakescan.transaction.base import Target
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import ArrowRows, Rows
-from lakescan.write.conform import places_of
+from lakescan.writing.conform import places_of
 
 Columns = Sequence[tuple[str, t.Type]]
 

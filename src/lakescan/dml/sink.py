@@ -14,9 +14,9 @@ from lakescan.dml.positions import FoundRows
 from lakescan.dml.select import ACTION_AT, FILE_AT, POSITION_AT, ChangeQuery, RowAction
 from lakescan.dml.statements import Action, When
 from lakescan.transaction.row_changes import RowCounts
-from lakescan.write.column_rules import MARKS, NewRows
-from lakescan.write.partitioned_writer import PartitionedWriter
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.column_rules import MARKS, NewRows
+from lakescan.writing.partitioned_writer import PartitionedWriter
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _KINDS = {
     Action.UPDATE: ("update_preimage", "update_postimage"),

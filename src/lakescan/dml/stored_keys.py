@@ -15,7 +15,7 @@ from lakescan.dml.assignment import assigned
 from lakescan.errors import SchemaMismatch
 from lakescan.query.dialect.types import Foreign, plain
 from lakescan.transaction.base import Target
-from lakescan.write.text_lengths import TextLength
+from lakescan.writing.text_lengths import TextLength
 
 _MOST_DIGITS = 38
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
+from lakescan.common.identifiers import Identifier
 from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
 from lakescan.expressions.predicate import TRUE
 from lakescan.grammar.names import TableName

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.schema import Schema
 from lakescan.dml.finish import Finished, touched
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.sink import Sunk
 from lakescan.dml.statements import Delete
 from lakescan.errors import LakescanError
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
 from lakescan.grammar.text import tokens
 from lakescan.local.reader import read_batches

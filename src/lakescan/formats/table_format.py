@@ -10,10 +10,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.html import facts_table, section
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.types import Field
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_facts import MetadataFacts
@@ -167,7 +167,7 @@ class FileRequest:
 
     The files come with statistics of the filter's columns and of those in `stats` (field ids). Where the format knows
     that every row of the files matches, files with `limit` rows are enough. `executor` reads metadata, subject to the
-    planning modes (see `lakescan.executors`). `tested` is the filter that all rows are tested by: deletes of other rows
+    planning modes (see `lakescan.common.executors`). `tested` is the filter that all rows are tested by: deletes of other rows
     need not be planned. `reads` are the fields that are read (their ids). `planned_by` is who is asked to plan:
     'client' or, in a catalog whose server can, 'server'.
     """

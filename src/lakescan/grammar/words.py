@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.errors import InvalidStatement, nearest
 from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.grammar.literals import literal

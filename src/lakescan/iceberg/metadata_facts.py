@@ -15,7 +15,7 @@ from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetad
 from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
-from lakescan.write.row_deletes import DeleteLimits
+from lakescan.writing.row_deletes import DeleteLimits
 
 _REMOVED = ("deleted-data-files", "removed-delete-files")
 _REMOVED_BYTES = "removed-files-size"

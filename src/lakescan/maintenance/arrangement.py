@@ -15,8 +15,8 @@ import pyarrow as pa
 from lakescan.definition.table_definition import SortTerm
 from lakescan.errors import InvalidOption
 from lakescan.options.compact import CompactOptions
-from lakescan.write.sort_keys import SortKey, plain_terms, ranks_of
-from lakescan.write.table_writes import TableWrites
+from lakescan.writing.sort_keys import SortKey, plain_terms, ranks_of
+from lakescan.writing.table_writes import TableWrites
 
 Ranking = Callable[[pa.Table], list[np.ndarray]]  # rows -> keys, the most significant first; compared within one call
 _BITS, _WORD = 16, 63  # of a column's position, at most; of an interleaved key

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict
-from lakescan.executors import PlanningExecutor
 from lakescan.maintenance.arrangement import Arrangement
 from lakescan.maintenance.file_groups import Thresholds
 from lakescan.maintenance.sorted_files import rewrite_sorted
@@ -26,7 +26,7 @@ from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import CompactResult
 from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.transaction.save import removed_on_failure, saved
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.common.hashing import hashes
 from lakescan.errors import UnsupportedFeature
-from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.exchanged_by_files import FileExchange
 from lakescan.maintenance.folder_search import FolderSearch, Found, folders_to_list, tasks_of
 from lakescan.maintenance.linked_files import chunks_of, not_linked

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakescan.executors import LOCAL, PlanningExecutor
+from lakescan.common.executors import LOCAL, PlanningExecutor
 from lakescan.expressions.evaluate import columns_of
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
@@ -25,8 +25,8 @@ from lakescan.reading.row_batches import row_batches
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ConvertResult
 from lakescan.transaction.save import removed_on_failure
-from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.table_writes import WrittenFile
 
 
 @dataclass(frozen=True)

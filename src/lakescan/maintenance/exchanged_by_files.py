@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lakescan.executors import LOCAL, PlanningExecutor
+from lakescan.common.executors import LOCAL, PlanningExecutor
 
 T = TypeVar("T")
 R = TypeVar("R")

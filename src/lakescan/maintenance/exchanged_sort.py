@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lakescan.executors import ExchangingExecutor
+from lakescan.common.executors import ExchangingExecutor
 from lakescan.maintenance.arrangement import Arrangement
 from lakescan.maintenance.external_sort import MEMORY, bounds_of, collected, numbered, places_of, sorted_rows
 from lakescan.planning.partition_groups import shared_out
@@ -22,8 +22,8 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
-from lakescan.write.partitioned_writer import write_rows
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _SAMPLE = 100_000  # rows of the keys of a group
 _CHUNK = 32 * 2**20  # bytes of rows that are divided at once

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakescan.executors import ExchangingExecutor, PlanningExecutor
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.compared_by_workers import OfSnapshots, exchanging, remove_by_workers, unnamed_by_workers
 from lakescan.maintenance.listing import Listing
 from lakescan.storage.listed import listed

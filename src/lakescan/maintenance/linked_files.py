@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.executors import ExchangingExecutor
+from lakescan.common.executors import ExchangingExecutor
 from lakescan.storage import Storage
 from lakescan.storage.locations import split_location
 from lakescan.storage.removal import comparison_keys, file_numbers

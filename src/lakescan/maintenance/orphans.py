@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.errors import InvalidOption
-from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.clocks import time_of
 from lakescan.maintenance.compared_by_workers import among_listed, exchanging, find_orphans, remove_by_workers
 from lakescan.maintenance.inventory import inventory_files, removed_files

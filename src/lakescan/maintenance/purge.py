@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.outcomes import settled
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import read_again
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files

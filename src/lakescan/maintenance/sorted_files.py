@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakescan.executors import ExchangingExecutor, PlanningExecutor
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.arrangement import Arrangement
 from lakescan.maintenance.exchanged_sort import exchange_sorted
 from lakescan.maintenance.external_sort import sorted_rows
@@ -17,8 +17,8 @@ from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.scan_spec import ScanSpec
-from lakescan.write.partitioned_writer import new_write_id, remove_written, write_rows
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.partitioned_writer import new_write_id, remove_written, write_rows
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 
 @dataclass(frozen=True)

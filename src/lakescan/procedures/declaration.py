@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.executors import PlanningExecutor
+from lakescan.common.executors import PlanningExecutor
 from lakescan.open_catalog import Catalog
 from lakescan.open_table import Table
 from lakescan.procedures.sources import SourceTable

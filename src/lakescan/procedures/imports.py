@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.procedures.declaration import Call, Parameter, Procedure, Row, columns
 from lakescan.procedures.sources import SourceTable

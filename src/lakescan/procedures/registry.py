@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-from lakescan.executors import PlanningExecutor
 from lakescan.open_catalog import Catalog
 from lakescan.procedures import changelog, files, imports, maintenance, metadata_files, snapshots
 from lakescan.procedures.declaration import Call, Parameter, Procedure

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import allowed_in, is_known
+from lakescan.common.identifiers import Identifier
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidStatement, NoSuchCatalog, NoSuchTable, UnsupportedFeature
 from lakescan.grammar.spark_functions import FUNCTIONS

@@ -35,13 +35,13 @@ from lakescan.errors import (
     UnsupportedFeature,
     missing_dependency,
 )
-from lakescan.explain import PlanText, plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.expressions.scalar.udf import register, udfs_in
 from lakescan.formats.metadata_table import as_table
 from lakescan.in_process import batches
 from lakescan.local.reader import read_batches
 from lakescan.open_table import Table
+from lakescan.planning.explain import PlanText, plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.registry import connection, is_known, known
+from lakescan.common.identifiers import Identifier
 from lakescan.errors import NoSuchCatalog, NoSuchNamespace, nearest
 from lakescan.grammar.words import Words
 

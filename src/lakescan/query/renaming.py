@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.grammar.text import edited, underlined_at
 from lakescan.query.occurrences import Occurrence, occurrences

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.errors import InvalidStatement
 from lakescan.grammar.table_options import with_clauses_as_hints
 from lakescan.grammar.text import edited, text_of, tokens, underlined_at

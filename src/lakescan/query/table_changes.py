@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import Any
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.common.metadata_columns import CHANGELOG
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption, InvalidStatement

@@ -8,10 +8,10 @@ from datetime import date
 from keyword import iskeyword
 from typing import Any
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
 from lakescan.catalogs.view_store import StoredView
 from lakescan.changes import are_computed
+from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import Schema
 from lakescan.errors import (
     InvalidOption,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.common import types as t
+from lakescan.common.identifiers import Identifier
 from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_definition import numbered
 from lakescan.definition.view_definition import ViewDefinition

@@ -15,7 +15,6 @@ from pyarrow import orc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.schema import Schema
-from lakescan.encryption import FileKey
 from lakescan.errors import CorruptData, LakescanError, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.planning.column_stats import ColumnStats
@@ -30,6 +29,7 @@ from lakescan.reading.orc_footer import Stripes, StripeStatistics, read_statisti
 from lakescan.reading.projection import Projection, only_read
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import open_stream
+from lakescan.storage.encryption import FileKey
 from lakescan.storage.faults import shown
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
 from lakescan.errors import InvalidOption
-from lakescan.explain import PlanText
 from lakescan.opening import table as open_table
 from lakescan.options.keywords import OpenKeywords
+from lakescan.planning.explain import PlanText
 from lakescan.query.statement import Arguments
 from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor

@@ -12,8 +12,8 @@ from lakescan.common.references import quoted
 from lakescan.dml.select import ACTION_AT, FILE_AT, ChangeQuery
 from lakescan.dml.statements import Action
 from lakescan.spark.row_widths import row_width
-from lakescan.write.clustering import partition_codes
-from lakescan.write.table_writes import TableWrites
+from lakescan.writing.clustering import partition_codes
+from lakescan.writing.table_writes import TableWrites
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

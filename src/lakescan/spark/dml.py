@@ -51,7 +51,7 @@ from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import is_spark, own_errors, task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
-from lakescan.write.partitioned_writer import remove_written
+from lakescan.writing.partitioned_writer import remove_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,9 +13,9 @@ from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.workers import use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
-from lakescan.write.partitioned_writer import new_write_id, remove_written
-from lakescan.write.table_writes import TableWrites
-from lakescan.write.upserts import Upserted, UpsertWriter
+from lakescan.writing.partitioned_writer import new_write_id, remove_written
+from lakescan.writing.table_writes import TableWrites
+from lakescan.writing.upserts import Upserted, UpsertWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from lakescan.aggregates import Aggregate, known_by_metadata
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.explain import plan_as_text
 from lakescan.expressions.predicate import has_sql
+from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.session_reads import as_session_reads
 from lakescan.spark.audit import settings_of_session

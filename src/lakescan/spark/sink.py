@@ -28,9 +28,9 @@ from lakescan.transaction.base import NewTable, Target
 from lakescan.transaction.new_tables import commit_new
 from lakescan.transaction.open import existing_target, new_table
 from lakescan.transaction.save import append, check_fit, overwrite, prepared, upsert, write_checked
-from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.table_writes import TableWrites, WrittenFile
-from lakescan.write.upserts import Upserted, one_row_of_each_key, write_newest
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.upserts import Upserted, one_row_of_each_key, write_newest
 
 _LOG = logging.getLogger("lakescan")
 

@@ -26,9 +26,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakescan.catalogs.identifiers import parts_of
 from lakescan.catalogs.registry import CatalogConfiguration, give_all, is_known, known
 from lakescan.common import types as t
+from lakescan.common.identifiers import parts_of
 from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import fields_read, has_sql
 from lakescan.expressions.text_values import name_of_zone, zone_of_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.common.references import dotted_path, quoted
 from lakescan.errors import NoSuchTable, UnsupportedFeature
 from lakescan.procedures import SourceTable

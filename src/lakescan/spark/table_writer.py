@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import is_known
+from lakescan.common.identifiers import Identifier, parts_of
 from lakescan.common.option_values import terms
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term

@@ -11,7 +11,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
-from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.identifiers import parts_of
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, nearest
 from lakescan.grammar.text import edited

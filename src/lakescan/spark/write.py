@@ -18,8 +18,8 @@ from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import in_one_task, own_errors, task_number, use_this_python
 from lakescan.transaction.save import write_checked
-from lakescan.write.table_writes import TableWrites, WrittenFile
-from lakescan.write.upserts import Upserted, write_newest
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.upserts import Upserted, write_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,8 +19,6 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from lakescan import limits
-from lakescan.encryption import KeyManager
-from lakescan.encryption.table_keys import UnwrappedKeys
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.azure_endpoints import account_of
@@ -32,6 +30,8 @@ from lakescan.storage.credentials import (
     check_not_signed_remotely,
     is_signed_remotely,
 )
+from lakescan.storage.encryption import KeyManager
+from lakescan.storage.encryption.table_keys import UnwrappedKeys
 from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage.filesystems import CONNECTIONS, signed_bucket
 from lakescan.storage.filesystems import connected as _filesystem

@@ -14,8 +14,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from lakescan.common.secrets import keep
 from lakescan.errors import StorageError, UnsupportedFeature
-from lakescan.secrets import keep
 from lakescan.storage.locations import ALIASES
 from lakescan.storage.remote_signing import RequestSigner
 from lakescan.storage.settings import settings_named

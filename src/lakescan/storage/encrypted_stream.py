@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan import limits
-from lakescan.encryption.gcm_stream import MAGIC, GcmReader, decrypted
-from lakescan.encryption.key_manager import FileKey
-from lakescan.encryption.table_keys import ListKey
 from lakescan.errors import CorruptMetadata, LimitExceeded, UnsupportedFeature
 from lakescan.storage import Storage
+from lakescan.storage.encryption.gcm_stream import MAGIC, GcmReader, decrypted
+from lakescan.storage.encryption.key_manager import FileKey
+from lakescan.storage.encryption.table_keys import ListKey
 from lakescan.storage.faults import shown, storage_boundary
 
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from lakescan.common.secrets import hidden, hide_in
 from lakescan.errors import LakescanError, MissingFile, StorageError
-from lakescan.secrets import hidden, hide_in
 from lakescan.storage.advice import advice
 
 _MOST_WORDS = 400  # maximum characters quoted from a filesystem's message

@@ -16,8 +16,8 @@ from typing import Any
 
 from pyarrow import fs as pafs
 
+from lakescan.common.secrets import keep, keep_of_address
 from lakescan.errors import InvalidOption
-from lakescan.secrets import keep, keep_of_address
 from lakescan.storage import azure_endpoints
 from lakescan.storage.aws_profiles import credentials_of, profile_of
 from lakescan.storage.known_settings import SETTINGS

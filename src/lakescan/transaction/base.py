@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
@@ -37,9 +37,9 @@ from lakescan.transaction.results import (
 )
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.transaction.snapshot_refs import SnapshotManager
-from lakescan.write.foreign_files import FolderFiles
-from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 
 @dataclass(frozen=True)

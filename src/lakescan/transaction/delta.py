@@ -10,8 +10,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.common import types as t
+from lakescan.common.identifiers import Identifier
 from lakescan.common.references import dotted_path
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -76,8 +76,8 @@ from lakescan.transaction.results import (
 )
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 from lakescan.transaction.snapshot_refs import SnapshotManager
-from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
 
 _GENERATED = "symlink_format_manifest"
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names

@@ -33,7 +33,7 @@ from lakescan.expressions.scalar.condition import Condition
 from lakescan.in_process import batches
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
-from lakescan.write.column_rules import example_of
+from lakescan.writing.column_rules import example_of
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakescan.catalogs.create import naming
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import connection
+from lakescan.common.identifiers import Identifier
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.commit import check_commit_properties
 from lakescan.delta.commit.creation import (
@@ -33,8 +33,8 @@ from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.base import NewTable
-from lakescan.write.foreign_files import FolderFiles
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.table_writes import WrittenFile
 
 _BEFORE_ALL = -1  # the version before the first one
 

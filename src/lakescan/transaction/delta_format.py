@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable, translated
+from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
 from lakescan.definition.table_definition import TableDefinition

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.catalogs.create import commit_replacement
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.metrics import report_commit, wants_commits
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
 from lakescan.catalogs.vended import credentials_for
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.common.version import own_version
@@ -82,9 +82,9 @@ from lakescan.transaction.results import (
 )
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.transaction.save import removed_on_failure
-from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 _SKEW = timedelta(minutes=5)  # that clocks may disagree by

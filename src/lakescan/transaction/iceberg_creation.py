@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.catalogs.create import commit_replacement
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
 from lakescan.catalogs.vended import credentials_for
+from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
 from lakescan.iceberg.scan.named_files import added_since
@@ -27,8 +27,8 @@ from lakescan.storage import Storage
 from lakescan.storage.issued import of_storage
 from lakescan.transaction.base import NewTable
 from lakescan.transaction.iceberg_changes import staged_options, summary_of
-from lakescan.write.foreign_files import FolderFiles
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.table_writes import WrittenFile
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
+from lakescan.common.executors import LOCAL, PlanningExecutor
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import UnsupportedFeature
-from lakescan.executors import LOCAL, PlanningExecutor
 from lakescan.iceberg.relocation.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
 from lakescan.scan_spec import ScanSpec

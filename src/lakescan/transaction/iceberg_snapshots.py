@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.errors import InvalidOption, NoSuchSnapshot

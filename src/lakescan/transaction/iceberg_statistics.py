@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.arrays import no_rows
+from lakescan.common.executors import LOCAL, ExchangingExecutor, PlanningExecutor
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
-from lakescan.executors import LOCAL, ExchangingExecutor, PlanningExecutor
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import allowed_in
 from lakescan.common import types as t
+from lakescan.common.identifiers import Identifier
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
@@ -24,8 +24,8 @@ from lakescan.storage.issued import of_storage
 from lakescan.transaction.base import Format
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.save import saved
-from lakescan.write.foreign_columns import check_times, folder_type, merged_columns, physical_types, with_instants
-from lakescan.write.foreign_files import FolderFiles, check_parquet
+from lakescan.writing.foreign_columns import check_times, folder_type, merged_columns, physical_types, with_instants
+from lakescan.writing.foreign_files import FolderFiles, check_parquet
 
 _READERS = 16  # footers that are read at once
 _NO_NANOSECONDS = "Read the files, and write their rows to a new table of format version 3."

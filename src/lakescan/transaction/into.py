@@ -11,7 +11,7 @@ from lakescan.transaction.base import Target
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import Rows
 from lakescan.transaction.save import append, overwrite, prepared, saved, upsert
-from lakescan.write.partitioned_writer import new_write_id
+from lakescan.writing.partitioned_writer import new_write_id
 
 
 def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResult:

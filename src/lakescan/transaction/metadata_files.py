@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakescan.executors import PlanningExecutor
+from lakescan.common.executors import PlanningExecutor
 from lakescan.transaction.results import PathsResult, StatisticsResult
 
 

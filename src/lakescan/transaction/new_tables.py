@@ -18,8 +18,8 @@ from lakescan.transaction.open import check_new
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import Rows, rows_of
 from lakescan.transaction.save import check_fit, saved
-from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.catalogs.registry import connection
+from lakescan.common.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.errors import InvalidOption, IsAView, NotATable
 from lakescan.options.write import WriteOptions

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import member_named
-from lakescan.executors import PlanningExecutor
+from lakescan.common.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import FileTable
@@ -19,8 +19,8 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.transaction.base import ChangeFiles, Target
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.rewrite import rewrite_rows
-from lakescan.write.partition_key import identity, physical
-from lakescan.write.table_writes import Key, TableWrites, WrittenFile
+from lakescan.writing.partition_key import identity, physical
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, fields
 from typing import overload
 
 from lakescan.common.html import facts_table, listed, section
-from lakescan.explain.summary import human_bytes
+from lakescan.planning.explain.summary import human_bytes
 
 
 class _Result:

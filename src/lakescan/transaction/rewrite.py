@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import LOCAL, PlanningExecutor
 from lakescan.common.metadata_columns import CHANGE_TYPE
-from lakescan.executors import LOCAL, PlanningExecutor
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.planning.partition_groups import groups_by_partition
@@ -19,9 +19,9 @@ from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
-from lakescan.write.parquet import GROUP_ROWS
-from lakescan.write.partitioned_writer import new_write_id, remove_written, write_rows
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.parquet import GROUP_ROWS
+from lakescan.writing.partitioned_writer import new_write_id, remove_written, write_rows
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _SHARED_ROWS = 1 << 18  # of a row group
 

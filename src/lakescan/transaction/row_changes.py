@@ -13,9 +13,9 @@ from enum import StrEnum
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.transaction.removed import Removed
-from lakescan.write.row_deletes import DeleteWriter as DeleteWriter
-from lakescan.write.row_deletes import WrittenDeletes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.row_deletes import DeleteWriter as DeleteWriter
+from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
 
 
 class Statement(StrEnum):

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakescan import engines
+from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, read, reader_of
 from lakescan.transaction.save import write_checked
-from lakescan.write.table_writes import TableWrites, WrittenFile
-from lakescan.write.upserts import Upserted, write_newest
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.upserts import Upserted, write_newest
 
 # How Python's own collections become rows.
 _AS_ARROW: dict[type, str] = {

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.references import split_list
 from lakescan.common.retries import Attempts
 from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_changes import AddColumn, ChangeColumn
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.errors import CommitConflict, InvalidOption
-from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.options.write import WriteOptions
@@ -23,11 +23,11 @@ from lakescan.storage.removal import PROVABLE_FAILURES, discard
 from lakescan.transaction.base import Overwritten, Target
 from lakescan.transaction.overwritten_files import Replaced, replaced_by
 from lakescan.transaction.results import WriteResult
-from lakescan.write.column_rules import MARKS, NewRows
-from lakescan.write.conform import Fit, places_of
-from lakescan.write.partitioned_writer import write_rows
-from lakescan.write.table_writes import TableWrites, WrittenFile
-from lakescan.write.upserts import Upserted
+from lakescan.writing.column_rules import MARKS, NewRows
+from lakescan.writing.conform import Fit, places_of
+from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.upserts import Upserted
 
 
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:

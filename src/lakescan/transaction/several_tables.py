@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.rest_session import COMMIT_TRANSACTION, RestSession, is_rest, message_of
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 import pyroaring
 
 import lakescan
-from lakescan.catalogs.identifiers import location_of, parts_of, within
 from lakescan.catalogs.unity.client import Refused, UnityClient
 from lakescan.catalogs.vended import credentials_in
 from lakescan.common.cache import CACHE
+from lakescan.common.identifiers import location_of, parts_of, within
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.dml.parse import parse
 from lakescan.expressions.codec import from_json, to_json

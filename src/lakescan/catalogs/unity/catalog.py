@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from lakescan.catalogs.identifiers import Identifier, dotted_name
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
+from lakescan.common.identifiers import Identifier, dotted_name
 from lakescan.delta.log.managed import FEATURES
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, TableExists, UnsupportedFeature
 

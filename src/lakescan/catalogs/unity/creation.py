@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.client import Refused, quoted_path
 from lakescan.catalogs.unity.credentials import Issued, of_answer
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import LOOKS, outcome_of
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.actions import protocol_action

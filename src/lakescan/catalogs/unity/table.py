@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Self
 
-from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.unity.answers import WHAT_TO_DO, Answer
 from lakescan.catalogs.unity.client import Refused, Unanswered, UnityClient, pause, quoted_path
 from lakescan.catalogs.unity.credentials import Issued, has_credentials, of_answer, of_old_answer, renewed
 from lakescan.catalogs.unity.updates import updates_of
+from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy, outcome_of
 from lakescan.delta.log.managed import MetadataChange, Ratified, StagedCommit, Taken, TooManyStaged
 from lakescan.errors import CommitConflict, CorruptMetadata, NoSuchTable, StorageError, UnsupportedFeature

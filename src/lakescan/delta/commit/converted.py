@@ -27,9 +27,9 @@ from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, 
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.write.foreign_columns import check_times, merged_columns, physical_types, with_instants
-from lakescan.write.foreign_files import FolderFiles, check_parquet, footer_bound
-from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
+from lakescan.writing.foreign_columns import check_times, merged_columns, physical_types, with_instants
+from lakescan.writing.foreign_files import FolderFiles, check_parquet, footer_bound
+from lakescan.writing.statistics import FileStatistics, Leaf, LeafStatistics
 
 _READERS = 16  # footers that are read at once
 _NO_NANOSECONDS = "Delta's timestamps have microseconds: read the files, and write their rows to a new table."

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.write.data_files import DeltaWrites
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 TEXTS = pa.map_(pa.string(), pa.string())
 _LINEAGE = [pa.field("baseRowId", pa.int64()), pa.field("defaultRowCommitVersion", pa.int64())]

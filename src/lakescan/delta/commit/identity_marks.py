@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lakescan.delta.metadata.new_schema import with_identity_marks
 from lakescan.delta.metadata.protocol import Metadata
-from lakescan.write.column_rules import MARKS
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.column_rules import MARKS
+from lakescan.writing.table_writes import WrittenFile
 
 
 def marked(metadata: Metadata, files: Sequence[WrittenFile]) -> Metadata | None:

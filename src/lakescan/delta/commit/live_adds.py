@@ -17,7 +17,7 @@ from lakescan.delta.log.replay import canonical_paths, live_files
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict
 from lakescan.storage import Storage
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 # Members of adds that scans read, and members that are made of others.
 _OF_SCANS = frozenset(

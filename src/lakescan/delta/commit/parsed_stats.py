@@ -21,7 +21,7 @@ from lakescan.delta.scan.partition_values import parse_timestamps, typed_values
 from lakescan.delta.scan.recorded_bounds import DECIMALS, within
 from lakescan.delta.scan.statistics import NOT_FINITE
 from lakescan.delta.write.statistics import is_indexed
-from lakescan.write.statistics import Leaf, leaves_of
+from lakescan.writing.statistics import Leaf, leaves_of
 
 _BOUNDS = ("minValues", "maxValues")
 _DATE = r"^\d{4}-\d{2}-\d{2}$"

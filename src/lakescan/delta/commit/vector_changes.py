@@ -27,7 +27,7 @@ from lakescan.delta.write.statistics import json_text
 from lakescan.errors import CommitConflict
 from lakescan.planning.delete_file import delete_files
 from lakescan.storage import Storage
-from lakescan.write.row_deletes import WrittenDeletes
+from lakescan.writing.row_deletes import WrittenDeletes
 
 _COUNT = r'^\s*\{\s*"numRecords"\s*:\s*\d{1,18}\s*'
 # Texts that begin with the count, as most writers make them: without the flag, or with it as the last member.

@@ -18,8 +18,8 @@ from hashlib import sha256
 import numpy as np
 from pyroaring import BitMap64
 
+from lakescan.common.executors import LOCAL
 from lakescan.delta.scan.deletion_vectors import encode_z85
-from lakescan.executors import LOCAL
 from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.reading.data_file import open_data_file
@@ -27,8 +27,8 @@ from lakescan.reading.deletes.vectors import load_vector, of_file
 from lakescan.reading.row_batches import check_rows
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
-from lakescan.write.roaring import encode_framed
-from lakescan.write.row_deletes import WrittenDeletes
+from lakescan.writing.roaring import encode_framed
+from lakescan.writing.row_deletes import WrittenDeletes
 
 _VERSION = b"\x01"
 _FRAME = 8  # bytes of length and CRC around a vector
@@ -63,7 +63,7 @@ class _Vector:
 
 @dataclass(frozen=True)
 class VectorWriter:
-    """Writes deletion vectors of a table, as one write (`lakescan.write.row_deletes.DeleteWriter`).
+    """Writes deletion vectors of a table, as one write (`lakescan.writing.row_deletes.DeleteWriter`).
 
     - `location`: the table's folder.
     - `write_id`: tells the write from others. Descriptors name a file by a UUID; those of one write begin alike.

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.cache import Kind
+from lakescan.common.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
@@ -31,7 +32,6 @@ from lakescan.delta.scan.change_feed import changed_files, without_changes
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.scan.statistics import with_record_counts
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.storage import Storage

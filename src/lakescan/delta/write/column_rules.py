@@ -23,10 +23,10 @@ from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, Schema
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.time_functions import values_at
-from lakescan.write.column_rules import ColumnRules
-from lakescan.write.conform import fitted
-from lakescan.write.identity_values import Identity
-from lakescan.write.text_lengths import Lengths
+from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.conform import fitted
+from lakescan.writing.identity_values import Identity
+from lakescan.writing.text_lengths import Lengths
 
 _INVARIANT, _GENERATED = "delta.invariants", "delta.generationExpression"
 _START, _STEP, _MARK = "delta.identity.start", IDENTITY_STEP, IDENTITY_MARK

@@ -29,10 +29,10 @@ from lakescan.delta.write.statistics import stats_text
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
-from lakescan.write.column_rules import ColumnRules
-from lakescan.write.sort_keys import SortKey, sort_key
-from lakescan.write.statistics import FileStatistics
-from lakescan.write.table_writes import ByOptions, Key
+from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.sort_keys import SortKey, sort_key
+from lakescan.writing.statistics import FileStatistics
+from lakescan.writing.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")

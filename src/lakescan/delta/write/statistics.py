@@ -17,7 +17,7 @@ import numpy as np
 
 from lakescan.common import types as t
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.write.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
+from lakescan.writing.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
 
 _PREFIX = 32  # characters of a bound
 _HIGHEST = "\U0010ffff"

@@ -22,7 +22,7 @@ from lakescan.iceberg.write.new_table import make, named_now
 from lakescan.iceberg.write.outcomes import Failed
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import StagedTable, Table

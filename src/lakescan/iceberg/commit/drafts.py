@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.encryption.gcm_stream import encrypted
-from lakescan.encryption.table_keys import SnapshotKeys
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.manifests.manifest_list import MANIFESTS
 from lakescan.storage import Storage, join
+from lakescan.storage.encryption.gcm_stream import encrypted
+from lakescan.storage.encryption.table_keys import SnapshotKeys
 
 _SAMPLE = 1000  # entries that are encoded to estimate the size of the others
 

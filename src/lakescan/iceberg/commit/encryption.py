@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakescan.encryption.table_keys import SnapshotKeys
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
+from lakescan.storage.encryption.table_keys import SnapshotKeys
 
 _VERSION = 3  # the first whose metadata has encryption keys
 

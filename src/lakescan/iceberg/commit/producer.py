@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.encryption.table_keys import EncryptedKey, SnapshotKeys
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import Draft, Drafts
 from lakescan.iceberg.commit.encryption import snapshot_keys
@@ -31,6 +30,7 @@ from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
 from lakescan.storage import Storage
+from lakescan.storage.encryption.table_keys import EncryptedKey, SnapshotKeys
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
-from lakescan.write.partition_key import physical
+from lakescan.writing.partition_key import physical
 
 _ENTRIES = 200_000  # entries that are sorted at once: bounds memory to some hundreds of megabytes
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
 from lakescan.iceberg.commit.written_files import added_files
-from lakescan.write.row_deletes import WrittenDeletes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import float_bits
 from lakescan.common.row_numbers import row_numbers
 from lakescan.iceberg.manifests.codes import DATA_FILE, EQUALITY_DELETES, POSITION_DELETES
-from lakescan.write.partition_key import physical
+from lakescan.writing.partition_key import physical
 
 _PUFFIN = "puffin"
 _ALWAYS = {"manifests-created", "manifests-kept", "manifests-replaced"}

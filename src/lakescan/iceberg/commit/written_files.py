@@ -12,7 +12,7 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.manifests.codes import DATA_FILE
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
 from lakescan.iceberg.scan.partition_key import with_partition_key
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 _PARTITIONS = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
 _LATEST = 3

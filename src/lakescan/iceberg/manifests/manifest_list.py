@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.cache import Kind, table_size
-from lakescan.encryption import FileKey
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import of_one_schema, open_container
 from lakescan.iceberg.manifests.list_checks import check_manifests, check_whole, fault
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream, list_key_of, read_streams
+from lakescan.storage.encryption import FileKey
 
 _NAMES = {
     500: "manifest_path",

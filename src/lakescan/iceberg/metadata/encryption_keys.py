@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 
-from lakescan.encryption.table_keys import EncryptedKey
 from lakescan.iceberg.metadata.json_node import Node
+from lakescan.storage.encryption.table_keys import EncryptedKey
 
 NAME = "encryption-keys"
 

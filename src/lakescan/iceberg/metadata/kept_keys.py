@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.encryption.table_keys import EncryptedKey
 from lakescan.iceberg.metadata.encryption_keys import NAME
+from lakescan.storage.encryption.table_keys import EncryptedKey
 
 _KEY_ID = "key-id"  # of a snapshot
 

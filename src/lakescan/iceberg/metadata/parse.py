@@ -13,7 +13,6 @@ from typing import Any
 
 from lakescan.common.cache import Kind
 from lakescan.common.schema import Schema
-from lakescan.encryption.table_keys import EncryptedKey, ListKey
 from lakescan.errors import CorruptMetadata, NotATable
 from lakescan.iceberg.metadata.document import read_document
 from lakescan.iceberg.metadata.encryption_keys import parse_encryption_keys
@@ -24,6 +23,7 @@ from lakescan.iceberg.metadata.partition_spec import PartitionSpecs, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Reference, TableMetadata
+from lakescan.storage.encryption.table_keys import EncryptedKey, ListKey
 from lakescan.storage.faults import shown
 
 STATISTICS = ("statistics", "partition-statistics")

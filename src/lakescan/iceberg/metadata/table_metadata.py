@@ -8,11 +8,11 @@ from functools import cached_property
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import Field, Struct
-from lakescan.encryption.table_keys import EncryptedKey, ListKey
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec, partition_type
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.storage.encryption.table_keys import EncryptedKey, ListKey
 
 MAIN = "main"  # the branch whose newest snapshot is the current one
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from lakescan.common.option_values import boolean, integer, one_of, positive, whole
 from lakescan.common.properties import Property, is_true
 from lakescan.common.retries import RetryPolicy
-from lakescan.encryption.table_keys import checked_length
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.metrics_mode import MetricsMode
 from lakescan.planning.read_properties import ReadProperties
+from lakescan.storage.encryption.table_keys import checked_length
 from lakescan.storage.locations import split_location
 
 _LEVEL = re.compile(r"null|-?[0-9]+")

@@ -16,7 +16,7 @@ from lakescan.reading.deletes.positions import DELETED_PATH
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.storage import Storage
 from lakescan.storage.faults import shown, storage_boundary
-from lakescan.write.puffin import MAGIC
+from lakescan.writing.puffin import MAGIC
 
 _WHAT = "a deleted row's data file"
 _TAIL = 12  # bytes of a Puffin footer after its payload: the payload's size, flags, the magic

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature, nearest
-from lakescan.executors import PlanningExecutor
 from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.document import read_document

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.executors import PlanningExecutor, executor_for
 from lakescan.common.schema import Schema
-from lakescan.executors import PlanningExecutor, executor_for
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.formats.table_format import FileRequest
 from lakescan.iceberg.manifests.batches import batches_of

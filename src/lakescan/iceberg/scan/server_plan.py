@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from lakescan import limits
+from lakescan.common.executors import PlanningExecutor, executor_for
 from lakescan.common.metadata_columns import LAST_UPDATED, ROW_ID
 from lakescan.common.schema import Schema
 from lakescan.errors import LimitExceeded, UnsupportedFeature
-from lakescan.executors import PlanningExecutor, executor_for
 from lakescan.formats.table_format import FileRequest
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan.manifest_scan import ManifestScan

@@ -21,7 +21,7 @@ from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
 from lakescan.storage.faults import storage_boundary
-from lakescan.write.partition_key import physical
+from lakescan.writing.partition_key import physical
 
 _BATCH = 1 << 16
 _WITH_VECTORS = 3  # the format version from which on vectors are counted, and counts of deletes are required

@@ -8,7 +8,7 @@ from typing import Any
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.iceberg.statistics.theta_sketch import ThetaSketch
 from lakescan.storage import Storage
-from lakescan.write.puffin import PuffinWriter
+from lakescan.writing.puffin import PuffinWriter
 
 _TYPE = "apache-datasketches-theta-v1"
 

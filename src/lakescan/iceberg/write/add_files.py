@@ -24,7 +24,7 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.iceberg.write.outcomes import again
 from lakescan.storage import Storage
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -36,8 +36,8 @@ from lakescan.iceberg.write.collector import redone_by
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.outcomes import Failed, again, check_refusal, loaded, their_refusal
 from lakescan.storage.removal import discard
-from lakescan.write.row_deletes import WrittenDeletes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

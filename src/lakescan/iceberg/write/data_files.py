@@ -16,7 +16,6 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import iceberg_columns
 from lakescan.definition.table_definition import SortTerm
-from lakescan.encryption.table_keys import NewKey
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.iceberg.commit.encryption import check_encrypted
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
@@ -30,10 +29,11 @@ from lakescan.iceberg.write.sort_orders import arrow_transform, keys_of, order_i
 from lakescan.options.session import given_by_session
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.write.column_rules import ColumnRules
-from lakescan.write.sort_keys import SortKey, sorting, value_at
-from lakescan.write.statistics import FileStatistics
-from lakescan.write.table_writes import ByOptions, Key
+from lakescan.storage.encryption.table_keys import NewKey
+from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.sort_keys import SortKey, sorting, value_at
+from lakescan.writing.statistics import FileStatistics
+from lakescan.writing.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
 _OTHERS = ("orc", "avro")  # by default; a table may have files of several formats, and every reader has Parquet

@@ -19,8 +19,8 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.metrics import file_metrics
-from lakescan.write.sort_keys import SortKey, sorting
-from lakescan.write.statistics import FileStatistics
+from lakescan.writing.sort_keys import SortKey, sorting
+from lakescan.writing.statistics import FileStatistics
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.reading.file_schema import FileField, has_ids, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.write.foreign_files import FolderFiles, check_parquet, footer_bound
-from lakescan.write.partition_key import physical
-from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
-from lakescan.write.table_writes import Key, WrittenFile
+from lakescan.writing.foreign_files import FolderFiles, check_parquet, footer_bound
+from lakescan.writing.partition_key import physical
+from lakescan.writing.statistics import FileStatistics, Leaf, LeafStatistics
+from lakescan.writing.table_writes import Key, WrittenFile
 
 _READERS = 16  # footers that are read at once
 _NULL = "__HIVE_DEFAULT_PARTITION__"

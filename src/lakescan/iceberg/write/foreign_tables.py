@@ -13,8 +13,8 @@ from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.storage import Storage
 from lakescan.storage.locations import may_overlap
-from lakescan.write.foreign_files import FolderFiles
-from lakescan.write.table_writes import WrittenFile
+from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import StagedTable

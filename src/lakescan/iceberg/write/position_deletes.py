@@ -16,7 +16,7 @@ from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
 from lakescan.reading.deletes.roaring import within
 from lakescan.storage.faults import storage_boundary
-from lakescan.write.table_writes import Key, WrittenFile
+from lakescan.writing.table_writes import Key, WrittenFile
 
 _RANGE = 1 << 20  # rows of a data file whose deletes are written at once
 _NAMES = pa.dictionary(pa.int32(), pa.string())

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import FileTable
-from lakescan.write.row_deletes import DeleteLimits
+from lakescan.writing.row_deletes import DeleteLimits
 
 _SMALL, _LARGE = 0.75, 1.8  # of the target size of a delete file
 

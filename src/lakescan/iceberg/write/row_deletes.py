@@ -20,8 +20,6 @@ from pyroaring import BitMap64
 
 from lakescan import limits
 from lakescan.common import types as t
-from lakescan.encryption.gcm_stream import GcmWriter
-from lakescan.encryption.table_keys import NewKey
 from lakescan.errors import CorruptData, UnsupportedFeature
 from lakescan.iceberg.manifests.codes import POSITION_DELETES
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
@@ -30,13 +28,15 @@ from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes, Replaced
 from lakescan.iceberg.write.position_deletes import PositionDeleteFile
 from lakescan.planning.file_table import FileTable
+from lakescan.storage.encryption.gcm_stream import GcmWriter
+from lakescan.storage.encryption.table_keys import NewKey
 from lakescan.storage.faults import shown, storage_boundary
 from lakescan.storage.locations import Places
-from lakescan.write.partition_key import identity, physical
-from lakescan.write.partitioned_writer import remove_written
-from lakescan.write.puffin import PuffinWriter
-from lakescan.write.row_deletes import WrittenDeletes
-from lakescan.write.table_writes import Key, WrittenFile
+from lakescan.writing.partition_key import identity, physical
+from lakescan.writing.partitioned_writer import remove_written
+from lakescan.writing.puffin import PuffinWriter
+from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import Key, WrittenFile
 
 
 @dataclass(frozen=True)

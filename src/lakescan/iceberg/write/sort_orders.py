@@ -12,7 +12,7 @@ from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.reading.casting import cast_leaf
-from lakescan.write.sort_keys import SortKey, sort_key
+from lakescan.writing.sort_keys import SortKey, sort_key
 
 
 def terms_of(order: Any, schema: Schema, location: str) -> tuple[SortTerm, ...]:

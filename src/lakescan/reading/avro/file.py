@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakescan.encryption import FileKey
 from lakescan.reading.avro.blocks import AvroBlocks, open_blocks
 from lakescan.reading.avro.decode import ColumnsOfBlocks
 from lakescan.reading.avro.records import arrow_field
@@ -19,6 +18,7 @@ from lakescan.reading.file_schema import FileField
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import open_stream
+from lakescan.storage.encryption import FileKey
 
 _BUFFER = 1 << 16  # bytes read at once while blocks are stepped over
 _REMOTE_BUFFER = 1 << 23  # where each read is a request

@@ -18,9 +18,9 @@ from pyroaring import BitMap64
 
 from lakescan.common import types as t
 from lakescan.common.cache import Kind
+from lakescan.common.executors import PlanningExecutor
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, CorruptMetadata
-from lakescan.executors import PlanningExecutor
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file

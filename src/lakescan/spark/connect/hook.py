@@ -31,9 +31,9 @@ from pyspark.sql import types as s
 from pyspark.sql.pandas.types import from_arrow_type
 
 from lakescan.aggregates import Aggregate
-from lakescan.catalogs.identifiers import parts_of as parts_of_name
 from lakescan.catalogs.registry import given, is_known
 from lakescan.common import types as t
+from lakescan.common.identifiers import parts_of as parts_of_name
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.references import quoted
 from lakescan.errors import LakescanError

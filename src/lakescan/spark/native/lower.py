@@ -17,9 +17,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from lakescan.common import types as t
+from lakescan.common.executors import LOCAL
 from lakescan.common.metadata_columns import FILE, LAST_UPDATED, PARTITION_ID, POS, ROW_ID, SPEC_ID
 from lakescan.errors import MissingFile, StorageError
-from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.delete_file import DeleteFile, delete_files
 from lakescan.planning.plan import ScanPlan

@@ -12,8 +12,8 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lakescan.encryption.key_metadata import StandardMetadata
 from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.storage.encryption.key_metadata import StandardMetadata
 
 
 @dataclass(frozen=True)

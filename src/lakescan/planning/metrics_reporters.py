@@ -90,7 +90,7 @@ def add_reporter(reporter: MetricsReporter | Callable[[Any], object]) -> None:
         InvalidOption: It is neither.
 
     Example:
-        >>> lakescan.reporting.add_reporter(lakescan.reporting.LoggingReporter())
+        >>> lakescan.planning.metrics_reporters.add_reporter(lakescan.planning.metrics_reporters.LoggingReporter())
     """
     _REPORTERS.append(as_reporter(reporter))
 
@@ -99,7 +99,7 @@ def remove_reporter(reporter: MetricsReporter | Callable[[Any], object]) -> None
     """Undo `add_reporter`; a reporter that was not added is ignored.
 
     Example:
-        >>> lakescan.reporting.remove_reporter(reporter)
+        >>> lakescan.planning.metrics_reporters.remove_reporter(reporter)
     """
     _REPORTERS[:] = [each for each in _REPORTERS if each is not reporter and each != _Calling(reporter)]  # type: ignore[arg-type]
 

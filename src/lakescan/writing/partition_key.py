@@ -12,7 +12,7 @@ from pyarrow import types as kinds
 
 from lakescan.common.arrays import float_bits
 from lakescan.common.row_numbers import row_numbers
-from lakescan.write.table_writes import Key
+from lakescan.writing.table_writes import Key
 
 
 def physical(values: pa.Array) -> pa.Array:

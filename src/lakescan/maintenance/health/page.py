@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from lakescan.explain.charts import columns_chart
-from lakescan.explain.summary import counted, human_bytes
-from lakescan.health.table_health import Finding, TableHealth
+from lakescan.maintenance.health.table_health import Finding, TableHealth
+from lakescan.planning.explain.charts import columns_chart
+from lakescan.planning.explain.summary import counted, human_bytes
 
 
 def health_as_html(health: TableHealth) -> str:
@@ -24,13 +24,13 @@ def health_as_html(health: TableHealth) -> str:
 
 def health_as_section(health: TableHealth) -> str:
     """The page's content with its style, for notebooks: it applies to it alone, with the colours of their theme."""
-    style = _style() + files("lakescan.health").joinpath("notebook.css").read_text()
+    style = _style() + files("lakescan.maintenance.health").joinpath("notebook.css").read_text()
     return f'<div class="lakescan-health"><style>@scope {{ {style} }}</style>{_section(health)}</div>'
 
 
 def _style() -> str:
-    plans = files("lakescan.explain").joinpath("page.css").read_text()
-    return plans + files("lakescan.health").joinpath("health.css").read_text()
+    plans = files("lakescan.planning.explain").joinpath("page.css").read_text()
+    return plans + files("lakescan.maintenance.health").joinpath("health.css").read_text()
 
 
 def _section(health: TableHealth) -> str:

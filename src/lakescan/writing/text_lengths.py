@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import SchemaMismatch
-from lakescan.write.arrow_layout import with_children
+from lakescan.writing.arrow_layout import with_children
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from itertools import count
 import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.write.conform import Fit, renamed
-from lakescan.write.parquet import GROUP_ROWS, PartitionWriter
-from lakescan.write.partition_key import by_partition, identity
-from lakescan.write.statistics import leaves_of
-from lakescan.write.table_writes import Key, TableWrites, WrittenFile
+from lakescan.writing.conform import Fit, renamed
+from lakescan.writing.parquet import GROUP_ROWS, PartitionWriter
+from lakescan.writing.partition_key import by_partition, identity
+from lakescan.writing.statistics import leaves_of
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 _KEPT = 128 * 2**20  # bytes of rows buffered over all partitions
 _OPEN = 128  # maximum number of partitions with an open file

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from lakescan.encryption.ciphers import OVERHEAD, Cipher, TagMismatch
-from lakescan.encryption.key_manager import FileKey
 from lakescan.errors import CorruptData, CorruptMetadata
+from lakescan.storage.encryption.ciphers import OVERHEAD, Cipher, TagMismatch
+from lakescan.storage.encryption.key_manager import FileKey
 
 MAGIC = b"AGS1"
 BLOCK = 1 << 20  # bytes of a block before it is encrypted; readers refuse any other number, as Java's does

@@ -4,6 +4,6 @@ A key manager holds the table's key. That key wraps key encryption keys, these e
 lists, and from there on each file says the keys of those below it: manifest list, manifest, data and delete file.
 """
 
-from lakescan.encryption.key_manager import FileKey, KeyManager, StandardKeyManager, named_key_manager
+from lakescan.storage.encryption.key_manager import FileKey, KeyManager, StandardKeyManager, named_key_manager
 
 __all__ = ["FileKey", "KeyManager", "StandardKeyManager", "named_key_manager"]

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.explain.hints import hints
 from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.explain.hints import hints
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.report import ScanReport
 

@@ -16,7 +16,7 @@ from lakescan.common.uuids import packed_uuids, uuid_texts
 from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.limits import PARQUET_LEVELS
-from lakescan.write.arrow_layout import plain, with_children, without_nulls
+from lakescan.writing.arrow_layout import plain, with_children, without_nulls
 
 _INSTEAD_OF_NANOS = (
     " Round it to microseconds first, or write it to an Iceberg table of format version 3, which stores nanoseconds "

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.write.arrow_layout import plain
-from lakescan.write.conform import fitted
-from lakescan.write.partition_key import physical
-from lakescan.write.table_writes import TableWrites
+from lakescan.writing.arrow_layout import plain
+from lakescan.writing.conform import fitted
+from lakescan.writing.partition_key import physical
+from lakescan.writing.table_writes import TableWrites
 
 
 def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:

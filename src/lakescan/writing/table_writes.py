@@ -11,12 +11,12 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.table_definition import SortTerm
-from lakescan.encryption.table_keys import NewKey
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.write.column_rules import ColumnRules
-from lakescan.write.sort_keys import SortKey
-from lakescan.write.statistics import FileStatistics
+from lakescan.storage.encryption.table_keys import NewKey
+from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.sort_keys import SortKey
+from lakescan.writing.statistics import FileStatistics
 
 Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)
 

@@ -20,9 +20,9 @@ from lakescan.expressions.evaluate import columns_of
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.write.conform import Fit, fitted, places_of
-from lakescan.write.identity_values import Identity, IdentityValues
-from lakescan.write.text_lengths import Lengths
+from lakescan.writing.conform import Fit, fitted, places_of
+from lakescan.writing.identity_values import Identity, IdentityValues
+from lakescan.writing.text_lengths import Lengths
 
 MARKS = "identity marks"  # the detail of a written file: by identity column, the last id that its task assigned
 

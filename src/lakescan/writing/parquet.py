@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakescan.encryption.table_keys import NewKey
 from lakescan.errors import missing_dependency
+from lakescan.storage.encryption.table_keys import NewKey
 from lakescan.storage.faults import storage_boundary
-from lakescan.write.dictionaries import dictionary_columns, leaf_path, leaf_paths
-from lakescan.write.statistics import Counted, FileStatistics, Leaf, counted, with_nans
-from lakescan.write.table_writes import Key, TableWrites, WrittenFile
+from lakescan.writing.dictionaries import dictionary_columns, leaf_path, leaf_paths
+from lakescan.writing.statistics import Counted, FileStatistics, Leaf, counted, with_nans
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 GROUP_ROWS = 1 << 20  # the most rows of a row group that writers hold, whatever the table's limits are
 _NO_LIMIT = 1 << 62

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.html import preformatted
 from lakescan.errors import missing_dependency
-from lakescan.explain.summary import Summary, human_bytes, summarise
+from lakescan.planning.explain.summary import Summary, human_bytes, summarise
 from lakescan.planning.plan import ScanPlan
 
 if TYPE_CHECKING:

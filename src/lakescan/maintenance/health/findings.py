@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow.compute as pc
 
-from lakescan.explain.summary import counted, human_bytes
 from lakescan.formats.metadata_facts import MetadataFacts
-from lakescan.health.table_health import Finding, TableHealth
 from lakescan.maintenance.file_groups import Thresholds
+from lakescan.maintenance.health.table_health import Finding, TableHealth
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.explain.summary import counted, human_bytes
 from lakescan.planning.file_table import FileTable
 
 # Iceberg's defaults of rewrite_data_files: a few small files, or a few deleted rows, are not worth a rewrite.

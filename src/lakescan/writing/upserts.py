@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.write.column_rules import NewRows
-from lakescan.write.conform import Fit
-from lakescan.write.partitioned_writer import PartitionedWriter
-from lakescan.write.table_writes import TableWrites, WrittenFile
+from lakescan.writing.column_rules import NewRows
+from lakescan.writing.conform import Fit
+from lakescan.writing.partitioned_writer import PartitionedWriter
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _TOGETHER = 1 << 16  # rows that are written at once
 

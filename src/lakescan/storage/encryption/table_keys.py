@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakescan.encryption.ciphers import KEY_LENGTHS, Cipher, TagMismatch, new_key
-from lakescan.encryption.key_manager import FileKey, KeyManager
-from lakescan.encryption.key_metadata import StandardMetadata
 from lakescan.errors import CorruptMetadata, LakescanError, StorageError, UnsupportedFeature
+from lakescan.storage.encryption.ciphers import KEY_LENGTHS, Cipher, TagMismatch, new_key
+from lakescan.storage.encryption.key_manager import FileKey, KeyManager
+from lakescan.storage.encryption.key_metadata import StandardMetadata
 
 TIMESTAMP = "KEY_TIMESTAMP"  # the property of a KEK: when it was made, in ms
 _LIFESPAN_MS = 730 * 24 * 60 * 60 * 1000

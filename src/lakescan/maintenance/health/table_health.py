@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.explain.summary import counted, human_bytes
+from lakescan.planning.explain.summary import counted, human_bytes
 
 SIZES = pa.schema([pa.field("at_least", pa.int64()), pa.field("files", pa.int64())])
 PARTITIONS = pa.schema(
@@ -258,7 +258,7 @@ class TableHealth:
         return f"TableHealth({self.table!r}, {counted(len(self.findings), 'finding')})"
 
     def _repr_html_(self) -> str:
-        from lakescan.health.page import health_as_section
+        from lakescan.maintenance.health.page import health_as_section
 
         return health_as_section(self)
 
@@ -274,7 +274,7 @@ class TableHealth:
         Example:
             >>> page = orders.health().to_html("health.html")
         """
-        from lakescan.health.page import health_as_html
+        from lakescan.maintenance.health.page import health_as_html
 
         page = health_as_html(self)
         if path is not None:

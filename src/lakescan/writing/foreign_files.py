@@ -16,8 +16,8 @@ from lakescan.reading.casting import cast_leaf
 from lakescan.reading.parquet.bounds import bounds
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.storage import FileEntry, Storage
-from lakescan.write.partition_key import physical
-from lakescan.write.statistics import Extreme
+from lakescan.writing.partition_key import physical
+from lakescan.writing.statistics import Extreme
 
 _BOUNDED = (t.BOOLEAN, t.DATE, t.TIME, t.STRING, *t.INTEGRAL, *t.FLOATING)
 

@@ -8,14 +8,14 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from lakescan.explain.charts import WIDTH, columns_chart
-from lakescan.explain.summary import Bin, Stage, Summary, human_bytes, summarise
+from lakescan.planning.explain.charts import WIDTH, columns_chart
+from lakescan.planning.explain.summary import Bin, Stage, Summary, human_bytes, summarise
 from lakescan.planning.plan import ScanPlan
 
 
 def plans_as_html(plans: Sequence[ScanPlan], title: str = "lakescan plan") -> str:
     """Return the HTML page for one or more plans."""
-    style = files("lakescan.explain").joinpath("page.css").read_text()
+    style = files("lakescan.planning.explain").joinpath("page.css").read_text()
     body = "\n".join(_section(summarise(plan)) for plan in plans)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.formats.metadata_facts import MetadataFacts
-from lakescan.health.findings import findings_of
-from lakescan.health.table_health import PARTITIONS, SIZES, TableHealth
 from lakescan.maintenance.file_groups import Thresholds, deleted_rows
+from lakescan.maintenance.health.findings import findings_of
+from lakescan.maintenance.health.table_health import PARTITIONS, SIZES, TableHealth
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable

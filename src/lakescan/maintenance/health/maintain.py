@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.common.html import grid, preformatted, section
 from lakescan.errors import InvalidOption, nearest
-from lakescan.health.table_health import Finding, TableHealth
+from lakescan.maintenance.health.table_health import Finding, TableHealth
 
 _LOG = logging.getLogger("lakescan")
 

@@ -1,7 +1,0 @@
-"""The health of tables: what their files and metadata cost readers, and the maintenance that mends it."""
-
-from lakescan.health.maintain import MaintainResult, MaintenanceStep, Step, maintain
-from lakescan.health.measure import measured
-from lakescan.health.table_health import Finding, TableHealth
-
-__all__ = ["Finding", "MaintainResult", "MaintenanceStep", "Step", "TableHealth", "maintain", "measured"]
