@@ -20,8 +20,8 @@ from tests.support.rows import differences
 import lakescan
 from interop import test_procedures
 from interop.test_procedures import Twins
-from lakescan import procedures
 from lakescan.spark.source_tables import source_table
+from lakescan.statements import procedures
 
 NEW = "statistics-path"
 twins = test_procedures.twins

@@ -18,7 +18,7 @@ import pytest
 from tests.support.rows import differences
 
 import lakescan
-from lakescan import procedures
+from lakescan.statements import procedures
 
 SPARK_TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lakescan.ddl.run import runs
-from lakescan.grammar.alter_table import ACTIONS
-from lakescan.grammar.forms import Form
-from lakescan.grammar.statements import FORMS, parse_statement
-from lakescan.procedures import PROCEDURES, Procedure
+from lakescan.statements.procedures import PROCEDURES, Procedure
+from lakescan.statements.syntax.alter_table import ACTIONS
+from lakescan.statements.syntax.forms import Form
+from lakescan.statements.syntax.statements import FORMS, parse_statement
+from lakescan.statements.tables.run import runs
 
 PAGE = Path(__file__).parent.parent / "docs" / "sql.md"
 
@@ -47,7 +47,7 @@ The tables below are made from the grammar by `scripts/statements_doc.py`: all t
 
 _PROCEDURES = """## Procedures
 
-`CALL catalog.system.name(...)`, or in Python `lakescan.procedures.call(catalog, name, positional, named)`, which
+`CALL catalog.system.name(...)`, or in Python `lakescan.statements.procedures.call(catalog, name, positional, named)`, which
 returns an Arrow table. Values by position come first, in this order, then those by name. Parameters in brackets can be
 left out. Parameters and results are Iceberg's. `executor` of the function, and Spark where it runs the statement, is
 where files are read and rewritten.

@@ -58,7 +58,7 @@ def test_each_public_name_is_imported_from_the_module_that_type_checkers_see() -
     assert set(lakescan.__all__) <= set(dir(lakescan))
 
 
-@pytest.mark.parametrize("first", ["lakescan.open_table", "lakescan.open_catalog", "lakescan.statements"])
+@pytest.mark.parametrize("first", ["lakescan.open_table", "lakescan.open_catalog", "lakescan.statements.sql"])
 def test_functions_are_found_whichever_module_is_imported_first(first: str) -> None:
     names = "(lakescan.table, lakescan.catalog, lakescan.sql, lakescan.save, lakescan.doctor)"
     _modules_after(f"import {first}\nassert all(map(callable, {names}))\nassert callable(lakescan.spark.sql)")

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from lakescan.common.identifiers import Identifier
     from lakescan.convert import convert_to_delta
     from lakescan.diagnosis import Check, Diagnosis, doctor
-    from lakescan.dml.merge import MergeBuilder
     from lakescan.expressions.column import Column, col
     from lakescan.expressions.predicate import Predicate
     from lakescan.formats.increments import Backlog
@@ -69,11 +68,12 @@ if TYPE_CHECKING:
     from lakescan.planning.plan import ScanPlan
     from lakescan.planning.report import ScanMetrics, ScanReport
     from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
-    from lakescan.query.lazy import Query
     from lakescan.save_rows import save
     from lakescan.scan import Scan
     from lakescan.scan_tasks import ScanTask
-    from lakescan.statements import sql
+    from lakescan.statements.rows.merge import MergeBuilder
+    from lakescan.statements.select.query import Query
+    from lakescan.statements.sql import sql
     from lakescan.storage.encryption import FileKey, KeyManager
     from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.results import (
@@ -107,7 +107,7 @@ _MODULES = {
     "common.cache": ("set_cache_limit",),
     "convert": ("convert_to_delta",),
     "diagnosis": ("Check", "Diagnosis", "doctor"),
-    "dml.merge": ("MergeBuilder",),
+    "statements.rows.merge": ("MergeBuilder",),
     "storage.encryption": ("FileKey", "KeyManager"),
     "expressions.column": ("Column", "col"),
     "expressions.predicate": ("Predicate",),
@@ -123,12 +123,12 @@ _MODULES = {
     "planning.plan": ("ScanPlan",),
     "planning.report": ("ScanMetrics", "ScanReport"),
     "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),
-    "query.lazy": ("Query",),
+    "statements.select.query": ("Query",),
     "planning.metrics_reporters": ("MetricsReporter",),
     "save_rows": ("save",),
     "scan": ("Scan",),
     "scan_tasks": ("ScanTask",),
-    "statements": ("sql",),
+    "statements.sql": ("sql",),
     "streaming.stream": ("BatchStream",),
     "transaction.results": (
         "AlterResult",

@@ -39,9 +39,9 @@ from lakescan.definition.table_changes import (
 )
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
-from lakescan.grammar.columns import parse_columns
-from lakescan.grammar.given_schema import given_schema, given_type
-from lakescan.grammar.types import parse_type
+from lakescan.statements.syntax.columns import parse_columns
+from lakescan.statements.syntax.given_schema import given_schema, given_type
+from lakescan.statements.syntax.types import parse_type
 from lakescan.transaction.results import AlterResult
 
 Names = str | Sequence[str]

@@ -8,7 +8,11 @@ from typing import Any
 # Engine name to module. `dml` runs statements that change rows, in this process or on the engine of their source;
 # `query` checks the queries of views. Other modules provide `frame_of`, `changes_frame`, `rows_of`, `is_frame` and
 # `schema_of`.
-_MODULES = {"spark": "lakescan.spark.engine", "dml": "lakescan.dml.calls", "query": "lakescan.query.view_definitions"}
+_MODULES = {
+    "spark": "lakescan.spark.engine",
+    "dml": "lakescan.statements.rows.table_methods",
+    "query": "lakescan.statements.select.view_definitions",
+}
 
 
 def load(name: str) -> Any:

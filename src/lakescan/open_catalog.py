@@ -43,8 +43,6 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
-from lakescan.grammar.columns import NO_COLUMNS, ColumnsText, parse_columns
-from lakescan.grammar.given_schema import given_schema
 from lakescan.notebook import catalog_as_html
 from lakescan.open_table import Table
 from lakescan.open_transaction import Transaction
@@ -52,6 +50,8 @@ from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.planning.metrics_reporters import MetricsReporter
+from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, parse_columns
+from lakescan.statements.syntax.given_schema import given_schema
 from lakescan.storage.locations import absolute
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from lakescan.alter import AlterBuilder
     from lakescan.changes import Changes
     from lakescan.definition.table_changes import TableChange
-    from lakescan.dml.merge import MergeBuilder
+    from lakescan.statements.rows.merge import MergeBuilder
     from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.base import Target
 

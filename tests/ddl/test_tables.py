@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.query import namespace
+from lakescan.statements.select import namespace
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
-"""What a statement may store in a column: `dml.assignment`."""
+"""What a statement may store in a column: `statements.rows.assignment`."""
 
 from __future__ import annotations
 
 import pytest
 
 from lakescan.common import types as t
-from lakescan.dml.assignment import assigned, column_of, with_plain_columns
-from lakescan.dml.parse import parse
-from lakescan.dml.statements import Update
 from lakescan.errors import InvalidStatement, SchemaMismatch
-from lakescan.grammar.names import TableName
+from lakescan.statements.rows.assignment import assigned, column_of, with_plain_columns
+from lakescan.statements.rows.parse import parse
+from lakescan.statements.rows.statements import Update
+from lakescan.statements.syntax.names import TableName
 
 NUMBERS = [*t.INTEGRAL, *t.FLOATING, t.Decimal(10, 2)]
 TIMES = [t.DATE, t.Timestamp(), t.Timestamp(zoned=False)]

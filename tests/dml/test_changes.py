@@ -15,8 +15,6 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.dml.execute import change
-from lakescan.dml.statements import Delete
 from lakescan.errors import (
     AmbiguousMerge,
     InvalidOption,
@@ -29,8 +27,10 @@ from lakescan.errors import (
     StorageError,
     UnsupportedFeature,
 )
-from lakescan.grammar.names import Sql, TableName
 from lakescan.iceberg.table import IcebergTable
+from lakescan.statements.rows.execute import change
+from lakescan.statements.rows.statements import Delete
+from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.transaction.base import Target
 from tests.support import own_catalog
 from tests.support.delta_rules import identity, table_of

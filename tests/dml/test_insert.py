@@ -13,8 +13,6 @@ import pytest
 
 import lakescan
 from lakescan.common import types as t
-from lakescan.dml import insert as inserting
-from lakescan.dml.defaults import with_defaults
 from lakescan.errors import (
     CommitConflict,
     InvalidStatement,
@@ -25,7 +23,9 @@ from lakescan.errors import (
     SchemaMismatch,
     UnsupportedFeature,
 )
-from lakescan.query.namespace import _CURRENT
+from lakescan.statements.rows import insert as inserting
+from lakescan.statements.rows.defaults import with_defaults
+from lakescan.statements.select.namespace import _CURRENT
 from lakescan.writing.column_rules import ColumnRules
 from tests.support.delta_rules import identity, table_of
 

@@ -1,4 +1,4 @@
-"""Statements that change rows, parsed: `dml.parse`."""
+"""Statements that change rows, parsed: `statements.rows.parse`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.dml.parse import parse
-from lakescan.dml.statements import Action, Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update, When
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.grammar.names import Sql, TableName
-from lakescan.grammar.text import tokens
-from lakescan.query.statement import Kind, statement_of
+from lakescan.statements.rows.parse import parse
+from lakescan.statements.rows.statements import (
+    Action,
+    Assignment,
+    Clause,
+    Delete,
+    DmlStatement,
+    Insert,
+    Merge,
+    Update,
+    When,
+)
+from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.parse import Kind, statement_of
+from lakescan.statements.syntax.text import tokens
 
 # From the documentation of Spark, Delta and Iceberg, and what else Spark's grammar takes.
 TAKEN = [

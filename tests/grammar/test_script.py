@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.grammar.script import split_statements
+from lakescan.statements.syntax.script import split_statements
 
 STATEMENTS = (
     "SELECT 1",

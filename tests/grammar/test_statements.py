@@ -20,12 +20,12 @@ from lakescan.definition.table_changes import (
     TableChange,
 )
 from lakescan.definition.table_definition import SortTerm, Term
-from lakescan.grammar.alter_table import ACTIONS, AlterTable
-from lakescan.grammar.commands import Call, Optimize, Restore, Vacuum
-from lakescan.grammar.create_table import CreateTable
-from lakescan.grammar.namespaces import Show, Shown
-from lakescan.grammar.refs import CreateRef
-from lakescan.grammar.statements import FORMS, parse_statement
+from lakescan.statements.syntax.alter_table import ACTIONS, AlterTable
+from lakescan.statements.syntax.commands import Call, Optimize, Restore, Vacuum
+from lakescan.statements.syntax.create_table import CreateTable
+from lakescan.statements.syntax.namespaces import Show, Shown
+from lakescan.statements.syntax.refs import CreateRef
+from lakescan.statements.syntax.statements import FORMS, parse_statement
 
 
 def changes(action: str) -> tuple[TableChange, ...]:

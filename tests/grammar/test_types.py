@@ -10,9 +10,9 @@ from hypothesis import given
 
 import lakescan
 from lakescan.common import types as t
-from lakescan.grammar.columns import parse_columns
-from lakescan.grammar.type_text import type_text
-from lakescan.grammar.types import parse_type
+from lakescan.statements.syntax.columns import parse_columns
+from lakescan.statements.syntax.type_text import type_text
+from lakescan.statements.syntax.types import parse_type
 
 
 @pytest.mark.parametrize(

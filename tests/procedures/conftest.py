@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan import procedures
+from lakescan.statements import procedures
 from tests.support import own_catalog
 from tests.transaction.support import maker, rows
 

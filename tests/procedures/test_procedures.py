@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.procedures import PROCEDURES, bound, changes_of, procedure_named
+from lakescan.statements.procedures import PROCEDURES, bound, changes_of, procedure_named
 from tests.procedures.conftest import Called
 from tests.transaction.support import data_files, now, pairs, rows
 

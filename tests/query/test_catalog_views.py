@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.query.namespace import _CURRENT
+from lakescan.statements.select.namespace import _CURRENT
 
 
 @pytest.fixture

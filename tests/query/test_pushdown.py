@@ -6,11 +6,11 @@ import pytest
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.query.occurrences import occurrences
-from lakescan.query.pushdown import pushed_down
-from lakescan.query.relations import Pushed
-from lakescan.query.settings import Settings
-from lakescan.query.statement import parsed
+from lakescan.statements.select.pushdown import pushed_down
+from lakescan.statements.select.relations import Pushed
+from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.table_references import occurrences
+from lakescan.statements.syntax.parse import parsed
 
 _MEMBERS = t.Struct((t.Field(11, "a", t.INT), t.Field(12, "b", t.STRING)))
 _A = Schema((t.Field(1, "x", t.LONG), t.Field(2, "y", t.LONG), t.Field(3, "n", t.STRING), t.Field(4, "s", _MEMBERS)))

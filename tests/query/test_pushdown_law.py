@@ -16,13 +16,13 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.query.dialect.queries import Given
-from lakescan.query.dialect.statement import translated
-from lakescan.query.occurrences import Occurrence, occurrences
-from lakescan.query.pushdown import pushed_down
-from lakescan.query.relations import Pushed
-from lakescan.query.settings import Settings
-from lakescan.query.statement import parsed
+from lakescan.statements.duckdb.queries import Given
+from lakescan.statements.duckdb.statement import translated
+from lakescan.statements.select.pushdown import pushed_down
+from lakescan.statements.select.relations import Pushed
+from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.table_references import Occurrence, occurrences
+from lakescan.statements.syntax.parse import parsed
 
 _NAMES = ("a", "b", "c")
 _COLUMNS = ("k", "v", "w")

@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidStatement, MissingDependency, NoSuchTable
-from lakescan.query.namespace import _CURRENT
+from lakescan.statements.select.namespace import _CURRENT
 from tests.support.two_commits import saved
 
 

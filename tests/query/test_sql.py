@@ -19,8 +19,8 @@ from lakescan.errors import (
     QueryFailed,
     UnsupportedFeature,
 )
-from lakescan.query.lazy import _Run
-from lakescan.query.namespace import _CURRENT
+from lakescan.statements.select.namespace import _CURRENT
+from lakescan.statements.select.query import _Run
 
 
 def orders(country: str, start: int = 0) -> pa.Table:

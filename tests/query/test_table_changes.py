@@ -13,7 +13,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchSnapshot, NoSuchTable, UnsupportedFeature
-from lakescan.query.namespace import _CURRENT
+from lakescan.statements.select.namespace import _CURRENT
 
 TABLES = ("feed.db.delta", "feed.db.iceberg")
 

@@ -142,7 +142,7 @@ def test_neither_the_plan_nor_the_metadata_of_a_table_has_the_secrets(tmp_path: 
 
 def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.Table) -> None:
     lakescan.sql("SELECT * FROM t", t=table).to_arrow()
-    from lakescan.query import lazy
+    from lakescan.statements.select import query as lazy
 
     folder = Path(lazy._new_folder()).parent
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
@@ -150,7 +150,7 @@ def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.T
 
 
 def test_a_spill_folder_that_a_clean_up_has_removed_is_made_again_and_never_taken_from_others() -> None:
-    from lakescan.query import lazy
+    from lakescan.statements.select import query as lazy
 
     folder = Path(lazy._new_folder()).parent
     assert Path(lazy._new_folder()).parent == folder
@@ -169,7 +169,7 @@ def test_a_spill_folder_that_a_clean_up_has_removed_is_made_again_and_never_take
 def test_processes_leave_no_spill_folders(tmp_path: Path, how: str) -> None:
     program = (
         "import multiprocessing, os, sys\n"
-        "from lakescan.query import lazy\n"
+        "from lakescan.statements.select import lazy\n"
         "lazy._new_folder()\n"
         "if sys.argv[1] == 'fork':\n"
         "    child = os.fork()\n"

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
 from lakescan import engines
-from lakescan.dml.statements import Assignment, Delete, Update
 from lakescan.errors import AmbiguousMerge, QueryFailed, SchemaMismatch
-from lakescan.grammar.names import Sql, TableName
+from lakescan.statements.rows.statements import Assignment, Delete, Update
+from lakescan.statements.syntax.names import Sql, TableName
 from tests.dml import test_laws as laws
 from tests.dml.test_metadata_names import PROPERTIES, change_rows, created
 from tests.support import own_catalog

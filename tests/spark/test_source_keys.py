@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
-from lakescan.dml.statements import Action, Clause, Merge, When
-from lakescan.grammar.names import Sql, TableName
 from lakescan.spark.source_keys import SourceKeys
+from lakescan.statements.rows.statements import Action, Clause, Merge, When
+from lakescan.statements.syntax.names import Sql, TableName
 from tests.support import own_catalog
 from tests.transaction.support import maker, now, rows
 

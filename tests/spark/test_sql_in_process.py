@@ -13,8 +13,8 @@ import pytest
 
 import lakescan
 from lakescan.expressions.scalar.functions import FUNCTIONS
-from lakescan.query.dialect.aggregates import AGGREGATES
-from lakescan.query.dialect.windows import WINDOW_FUNCTIONS
+from lakescan.statements.duckdb.aggregates import AGGREGATES
+from lakescan.statements.duckdb.windows import WINDOW_FUNCTIONS
 from tests.query.test_function_examples import ANSWERED
 from tests.spark import test_scalar_expressions as scalar
 

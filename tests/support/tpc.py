@@ -14,7 +14,7 @@ from samples.tpc import LAYOUTS, Tpc, Unavailable, tpc, write_tables
 
 import lakescan
 from lakescan.errors import QueryFailed, UnsupportedFeature
-from lakescan.query.namespace import _CURRENT
+from lakescan.statements.select.namespace import _CURRENT
 
 # At smaller scales of TPC-DS, more queries have no rows.
 SCALES = {"tpch": 0.01, "tpcds": 0.05}

@@ -18,8 +18,8 @@ from lakescan.cli.output import as_json, console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.common.control_characters import harmless
 from lakescan.errors import InvalidOption, LakescanError, nearest
-from lakescan.grammar.script import split_statements
 from lakescan.planning.explain.summary import counted
+from lakescan.statements.syntax.script import split_statements
 
 app: Section = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")

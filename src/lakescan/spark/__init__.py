@@ -14,7 +14,6 @@ from lakescan.errors import InvalidOption
 from lakescan.opening import table as open_table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
-from lakescan.query.statement import Arguments
 from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.histories import HistorySink
@@ -22,6 +21,7 @@ from lakescan.spark.session import register
 from lakescan.spark.stream_changes import apply_changes, change_rows, history_sink, upsert_sink
 from lakescan.spark.table_writer import TableWriter
 from lakescan.spark.upserts import UpsertSink
+from lakescan.statements.syntax.parse import Arguments
 from lakescan.transaction.results import WriteResult
 
 if TYPE_CHECKING:

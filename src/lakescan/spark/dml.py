@@ -20,22 +20,9 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan.common.metadata_columns import FILE, POS
-from lakescan.dml.assignment import assigned_within
-from lakescan.dml.execute import Change, read_by
-from lakescan.dml.finish import Finished, Finishing, touched
-from lakescan.dml.parts import in_own_words, with_own_place
-from lakescan.dml.positions import FoundRows, FoundTwice, unite, unite_matches
-from lakescan.dml.select import TARGET, ChangeQuery, Statement
-from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk, total
-from lakescan.dml.statements import Delete, Merge
-from lakescan.dml.target import changed_table
-from lakescan.dml.whole_files import by_filter
 from lakescan.errors import QueryFailed
-from lakescan.grammar.names import Sql
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.query.dialect.types import of_arrow
-from lakescan.query.given_frames import may_have_rounded
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.arrow_batches import HandedRows
@@ -49,6 +36,19 @@ from lakescan.spark.source_keys import SourceKeys
 from lakescan.spark.statements import frame_of_others, query_frame, query_schema, session_settings
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import is_spark, own_errors, task_number, use_this_python
+from lakescan.statements.duckdb.types import of_arrow
+from lakescan.statements.rows.assignment import assigned_within
+from lakescan.statements.rows.commit import Finished, Finishing, touched
+from lakescan.statements.rows.delete_whole_files import by_filter
+from lakescan.statements.rows.execute import Change, read_by
+from lakescan.statements.rows.expressions import in_own_words, with_own_place
+from lakescan.statements.rows.positions import FoundRows, FoundTwice, unite, unite_matches
+from lakescan.statements.rows.select import TARGET, ChangeQuery, Statement
+from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, Sunk, total
+from lakescan.statements.rows.statements import Delete, Merge
+from lakescan.statements.rows.target import changed_table
+from lakescan.statements.select.frames import may_have_rounded
+from lakescan.statements.syntax.names import Sql
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.writing.partitioned_writer import remove_written
@@ -77,7 +77,7 @@ _FILES = 1_000  # whose deletes are written together
 def change(
     spark: SparkSession, target: Target, statement: Statement, frames: Mapping[str, Any], arguments: Any = None
 ) -> ChangeResult:
-    """Run a statement on Spark; see `lakescan.dml.execute.change`."""
+    """Run a statement on Spark; see `lakescan.statements.rows.execute.change`."""
     if target.has_committed():
         return ChangeResult()
     use_this_python(spark)
@@ -158,7 +158,7 @@ class _TargetRows:
 def run_dml(
     spark: SparkSession, statement: Statement, args: Any, frames: Mapping[str, Any], text: str | None = None
 ) -> ChangeResult:
-    """Run a statement of SQL on Spark; see `lakescan.dml.execute.run`."""
+    """Run a statement of SQL on Spark; see `lakescan.statements.rows.execute.run`."""
     target = changed_table(statement.target, current_namespace(spark), frames, text)
     found = replace(target, session=settings_of_session(spark))
     return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))

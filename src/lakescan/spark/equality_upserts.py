@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.dml.equality import check_whole, commit_upserts
 from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.workers import use_this_python
+from lakescan.statements.rows.equality_upserts import check_whole, commit_upserts
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.writing.partitioned_writer import new_write_id, remove_written

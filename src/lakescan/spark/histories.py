@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.common.references import quoted
-from lakescan.dml.calls import keys_of
-from lakescan.dml.execute import change
-from lakescan.dml.merge import SOURCE, merge_of
-from lakescan.dml.statements import Action, Clause, Merge, When
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.grammar.names import Sql
 from lakescan.scan import Scan
 from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.keyed_rows import (
@@ -35,6 +30,11 @@ from lakescan.spark.keyed_rows import (
 )
 from lakescan.spark.source_keys import SourceKeys
 from lakescan.spark.upserts import fitted
+from lakescan.statements.rows.execute import change
+from lakescan.statements.rows.merge import SOURCE, merge_of
+from lakescan.statements.rows.statements import Action, Clause, Merge, When
+from lakescan.statements.rows.table_methods import keys_of
+from lakescan.statements.syntax.names import Sql
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 

@@ -20,10 +20,10 @@ from lakescan.common.metadata_columns import (
     COMMIT_VERSION,
 )
 from lakescan.common.references import quoted
-from lakescan.dml.stored_keys import StoredKeys
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
-from lakescan.grammar.literals import text_literal
 from lakescan.spark.source_columns import columns_of
+from lakescan.statements.rows.upsert_keys import StoredKeys
+from lakescan.statements.syntax.literals import text_literal
 from lakescan.transaction.base import Target
 
 if TYPE_CHECKING:

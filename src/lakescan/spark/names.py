@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from lakescan.catalogs.registry import is_known
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidStatement
-from lakescan.query.namespace import namespace_of, use_target
-from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.session import conf
+from lakescan.statements.select.namespace import namespace_of, use_target
+from lakescan.statements.syntax.parse import Arguments, with_named_parameters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

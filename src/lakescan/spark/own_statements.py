@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakescan.catalogs.registry import is_known, known
-from lakescan.dml.target import names_table
 from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
-from lakescan.grammar.commands import Call, Refresh
-from lakescan.grammar.create_table import CreateTable, DropTable
-from lakescan.grammar.names import TableName
-from lakescan.grammar.namespaces import AlterNamespace, CreateCatalog, CreateNamespace, DropNamespace, Show, Shown
-from lakescan.grammar.statements import TableStatement, parse_statement
-from lakescan.grammar.type_text import text_literal
-from lakescan.grammar.views import AlterView, CreateView, DropView
-from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.names import has_catalog, is_of_session, is_temporary
 from lakescan.spark.refused import catalog_in
+from lakescan.statements.rows.target import names_table
+from lakescan.statements.syntax.commands import Call, Refresh
+from lakescan.statements.syntax.create_table import CreateTable, DropTable
+from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.namespaces import (
+    AlterNamespace,
+    CreateCatalog,
+    CreateNamespace,
+    DropNamespace,
+    Show,
+    Shown,
+)
+from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.statements.syntax.statements import TableStatement, parse_statement
+from lakescan.statements.syntax.type_text import text_literal
+from lakescan.statements.syntax.views import AlterView, CreateView, DropView
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

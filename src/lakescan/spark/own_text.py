@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lakescan.grammar.text import edited, underlined_at
+from lakescan.statements.syntax.text import edited, underlined_at
 
 Edit = tuple[int, int, str]
 _PLACE = re.compile(r"(?:;\s*|\s*\()line (\d+),? pos (\d+)\)?")

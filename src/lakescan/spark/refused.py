@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import is_known
 from lakescan.errors import InvalidOption, InvalidStatement, MissingDependency, UnsupportedFeature
-from lakescan.grammar.statements import parse_statement
-from lakescan.grammar.text import tokens
 from lakescan.spark.names import has_catalog
+from lakescan.statements.syntax.statements import parse_statement
+from lakescan.statements.syntax.text import tokens
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.dml.insert import Insertion, inserted
-from lakescan.dml.parse import parse
-from lakescan.dml.statements import Delete, DmlStatement, Insert, Update
-from lakescan.dml.target import changed_table, names_table
 from lakescan.errors import LakescanError
-from lakescan.grammar.names import TableName
-from lakescan.query.dialect.types import of_arrow
-from lakescan.query.given_frames import may_have_rounded
-from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.dml import run_dml
 from lakescan.spark.names import current_namespace, has_catalog, is_of_session
@@ -31,6 +23,14 @@ from lakescan.spark.statements import (
 )
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.write import SparkRows
+from lakescan.statements.duckdb.types import of_arrow
+from lakescan.statements.rows.insert import Insertion, inserted
+from lakescan.statements.rows.parse import parse
+from lakescan.statements.rows.statements import Delete, DmlStatement, Insert, Update
+from lakescan.statements.rows.target import changed_table, names_table
+from lakescan.statements.select.frames import may_have_rounded
+from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.parse import Arguments, with_named_parameters
 from lakescan.transaction.results import ChangeResult, WriteResult
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakescan.common import types as t
-from lakescan.query.dialect.types import of_arrow
 from lakescan.spark.session import conf
+from lakescan.statements.duckdb.types import of_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

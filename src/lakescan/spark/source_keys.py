@@ -18,11 +18,11 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path, quoted
 from lakescan.common.schema import Schema
-from lakescan.dml.statements import Merge, When
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
 from lakescan.spark.keyed_rows import named
 from lakescan.spark.session import conf
+from lakescan.statements.rows.statements import Merge, When
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

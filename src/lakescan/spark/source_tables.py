@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from lakescan.common.identifiers import parts_of
 from lakescan.common.references import dotted_path, quoted
 from lakescan.errors import NoSuchTable, UnsupportedFeature
-from lakescan.procedures import SourceTable
 from lakescan.spark.types import schema_of_rows
+from lakescan.statements.procedures import SourceTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

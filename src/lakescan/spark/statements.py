@@ -12,21 +12,9 @@ import pyarrow as pa
 
 from lakescan.changes import Changes
 from lakescan.common.references import quoted
-from lakescan.ddl.context import Context
-from lakescan.ddl.run import run
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.grammar.namespaces import Show, Shown
-from lakescan.grammar.statements import TableStatement
-from lakescan.grammar.table_options import with_clauses
 from lakescan.open_table import Table
-from lakescan.query.analyzed import Analyzed, analyzed
-from lakescan.query.given_frames import GivenFrames
-from lakescan.query.lazy import explained
-from lakescan.query.occurrences import Occurrence
-from lakescan.query.renaming import edits_of_names
-from lakescan.query.settings import Settings
-from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.audit import settings_of_session
@@ -40,6 +28,18 @@ from lakescan.spark.session import conf, register, session_zone, zone_name
 from lakescan.spark.source_tables import source_table
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
+from lakescan.statements.select.analysis import Analyzed, analyzed
+from lakescan.statements.select.frames import GivenFrames
+from lakescan.statements.select.query import explained
+from lakescan.statements.select.renaming import edits_of_names
+from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.table_references import Occurrence
+from lakescan.statements.syntax.namespaces import Show, Shown
+from lakescan.statements.syntax.parse import Arguments, Kind, statement_of
+from lakescan.statements.syntax.statements import TableStatement
+from lakescan.statements.syntax.table_options import with_clauses
+from lakescan.statements.tables.context import Context
+from lakescan.statements.tables.run import run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

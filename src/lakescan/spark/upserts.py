@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakescan.common.references import quoted
-from lakescan.dml.calls import keys_of
-from lakescan.dml.execute import change
-from lakescan.dml.merge import SOURCE, merge_of
-from lakescan.dml.statements import Action, Assignment, Clause, When
 from lakescan.errors import InvalidOption
-from lakescan.grammar.names import Sql
 from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.equality_upserts import upsert_rows
 from lakescan.spark.keyed_rows import (
@@ -26,6 +21,11 @@ from lakescan.spark.keyed_rows import (
     told,
     with_marks,
 )
+from lakescan.statements.rows.execute import change
+from lakescan.statements.rows.merge import SOURCE, merge_of
+from lakescan.statements.rows.statements import Action, Assignment, Clause, When
+from lakescan.statements.rows.table_methods import keys_of
+from lakescan.statements.syntax.names import Sql
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.transaction.save import with_new_columns

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from lakescan.common.identifiers import parts_of
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, nearest
-from lakescan.grammar.text import edited
-from lakescan.query.analyzed import Analyzed
-from lakescan.query.statement import Kind, statement_of
 from lakescan.spark.session import conf
+from lakescan.statements.select.analysis import Analyzed
+from lakescan.statements.syntax.parse import Kind, statement_of
+from lakescan.statements.syntax.text import edited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

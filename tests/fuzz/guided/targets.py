@@ -25,19 +25,19 @@ from lakescan.catalogs.vended import credentials_in
 from lakescan.common.cache import CACHE
 from lakescan.common.identifiers import location_of, parts_of, within
 from lakescan.delta.metadata.schema_json import parse_schema
-from lakescan.dml.parse import parse
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.sql import parse_filter
-from lakescan.grammar.statements import parse_statement
-from lakescan.grammar.types import parse_type
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.view.metadata import parse_view
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.query.lazy import query
-from lakescan.query.statement import Kind, statement_of
 from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
 from lakescan.reading.parquet.footer import parsed_footer
+from lakescan.statements.rows.parse import parse
+from lakescan.statements.select.query import query
+from lakescan.statements.syntax.parse import Kind, statement_of
+from lakescan.statements.syntax.statements import parse_statement
+from lakescan.statements.syntax.types import parse_type
 from lakescan.storage import Storage
 from lakescan.storage.locations import normal, split_location
 from tests.fuzz.tables import SAMPLES, Sample

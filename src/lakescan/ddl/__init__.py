@@ -1,1 +1,0 @@
-"""Statements about tables, namespaces and views, run: what `lakescan.grammar.statements` parses."""

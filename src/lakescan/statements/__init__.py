@@ -1,0 +1,1 @@
+"""SQL statements: their syntax, queries, row changes, tables and procedures."""

@@ -1,0 +1,91 @@
+"""The procedure `create_changelog_view`: the changes between two states, with or without images of updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.changes import Changes
+from lakescan.common.timestamps import from_millis
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.open_catalog import Catalog
+from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, columns
+from lakescan.statements.procedures.values import BOOLEAN, OPTIONS, STRING, STRINGS
+
+_STARTS = ("start-snapshot-id", "start-timestamp")
+_ENDS = ("end-snapshot-id", "end-timestamp")
+
+
+def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Changes]:
+    """The view that a call makes: its name, and the changes that it has, such as for `Changes.to_spark`.
+
+    Args:
+        catalog: The catalog with the table.
+        arguments: A value for each parameter, None where none is given; see `registry.bound`.
+
+    Raises:
+        InvalidOption: They contradict each other.
+        UnsupportedFeature: Net changes over several commits.
+
+    Example:
+        >>> name, changes = changes_of(lake, bound(procedure_named("create_changelog_view"), ["db.sample"], {}))
+        >>> changes.to_spark(spark).createOrReplaceTempView(name)
+    """
+    table = catalog.load_table(arguments["table"])
+    if arguments["net_changes"]:
+        raise UnsupportedFeature(
+            "create_changelog_view with net_changes over several commits",
+            "Changes are net within each commit: rows that a commit only moved are left out. Leave net_changes out.",
+        )
+    given = arguments["identifier_columns"]
+    images = arguments["compute_updates"]
+    identity: Sequence[str] = ()
+    if images if images is not None else given is not None:
+        schema = table.scan().spec.snapshot.schema
+        identity = given or tuple(schema.path_of[each] for each in schema.identifier_ids)
+        if not identity:
+            raise InvalidOption(
+                "create_changelog_view: compute_updates needs identifier_columns: the table has no identifier fields"
+            )
+    options = dict(arguments["options"] or {})
+    start, end = _end_of(options, _STARTS), _end_of(options, _ENDS)
+    name = arguments["changelog_view"] or f"{table.name.name if table.name else 'table'}_changes"
+    return name, table.changes(start, end, identity=identity, **options)
+
+
+def _end_of(options: dict[str, str], names: tuple[str, str]) -> int | datetime | None:
+    """One end of the range, which is taken from the options: a snapshot, or a time in milliseconds."""
+    found = {each: options.pop(each) for each in names if each in options}
+    if len(found) > 1:
+        raise InvalidOption(f"create_changelog_view: give only one of {' and '.join(found)}")
+    for name, text in found.items():
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise InvalidOption(f"create_changelog_view: {name}={text!r}: expected a whole number") from error
+        return from_millis(number) if name.endswith("timestamp") else number
+    return None
+
+
+def _create_changelog_view(call: Call) -> pa.Table:
+    return changes_of(call.catalog, call.arguments)[1].to_arrow()
+
+
+PROCEDURES = (
+    Procedure(
+        "create_changelog_view",
+        (
+            Parameter("table", STRING, required=True),
+            Parameter("changelog_view", STRING),
+            Parameter("options", OPTIONS),
+            Parameter("compute_updates", BOOLEAN),
+            Parameter("identifier_columns", STRINGS),
+            Parameter("net_changes", BOOLEAN),
+        ),
+        columns(changelog_view=pa.string()),
+        _create_changelog_view,
+    ),
+)

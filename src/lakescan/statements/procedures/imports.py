@@ -1,0 +1,114 @@
+"""Procedures that make Iceberg tables of the files of other tables: `snapshot`; `migrate` is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from lakescan.common.identifiers import parts_of
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row, columns
+from lakescan.statements.procedures.sources import SourceTable
+from lakescan.statements.procedures.values import BOOLEAN, INT, OPTIONS, STRING
+
+_SOURCE = re.compile(r"\s*`?(parquet|orc|avro|delta|iceberg)`?\s*\.\s*`(.+)`\s*", re.IGNORECASE | re.DOTALL)
+_TABLE = Parameter("table", STRING, required=True)
+# What a snapshot of a table is to have, whatever is asked for: its files are those of another.
+_MARKS = {"gc.enabled": "false", "snapshot": "true"}
+# What tables of Spark and Hive have for themselves, and places that are those of the source.
+_OWN = (
+    *("path", "location", "provider", "transient_lastDdlTime", "serialization.format"),
+    *("write.metadata.path", "write.folder-storage.path", "write.object-storage.path", "write.data.path"),
+)
+
+
+def folder_in(source: str, what: str) -> str | None:
+    """The folder of `parquet`.`path`; None for the name of a table. `what` is done is for messages.
+
+    Raises `UnsupportedFeature` for a folder of another format.
+    """
+    found = _SOURCE.fullmatch(source)
+    parts = parts_of(source)
+    kind, path = (found[1], found[2].replace("``", "`")) if found else (None, None)
+    if found is None and parts is not None and len(parts) == 2 and parts[0].lower() == "parquet":
+        kind, path = parts
+    if kind is not None and kind.lower() != "parquet":
+        raise UnsupportedFeature(
+            f"{what} {kind.lower()} files", "Parquet files are taken: read the others, and append their rows."
+        )
+    return path
+
+
+def _snapshot(call: Call) -> list[Row]:
+    if call["parallelism"] is not None and call["parallelism"] < 1:
+        raise InvalidOption(f"snapshot: parallelism={call['parallelism']}: expected a number above 0")
+    source, given = call["source_table"], call["properties"] or {}
+    folder = folder_in(source, "a snapshot of")
+    if folder is not None:
+        made = call.catalog.create_from_files(
+            call["table"], folder, location=call["location"], properties={**given, **_MARKS}
+        )
+        return [(made.files,)]
+    table = table_in(call, source)
+    kept = {name: value for name, value in table.properties.items() if name not in _OWN}
+    made = call.catalog.create_from_files(
+        call["table"],
+        table.location,
+        columns=table.columns,
+        partition_by=table.partition_by,
+        files=table.files,
+        location=call["location"],
+        properties={**kept, **given, **_MARKS},
+    )
+    return [(made.files,)]
+
+
+def table_in(call: Call, name: str) -> SourceTable:
+    """The table of Spark's own catalog whose files a call takes; raises `UnsupportedFeature`, `NoSuchTable`."""
+    if call.source_table is None:
+        raise UnsupportedFeature(
+            f"{call.procedure} from the table {name} in process",
+            "Tables of Spark's own catalog are known to Spark: CALL it by lakescan.spark.sql. Or name the folder of "
+            "its files as source_table => '`parquet`.`/path/to/files`'.",
+        )
+    table = call.source_table(name)
+    if table.format != "parquet":
+        raise UnsupportedFeature(
+            f"{call.procedure} from {table.name}, a table of {table.format} files",
+            "Parquet files are taken: CREATE TABLE ... AS SELECT copies the rows of others.",
+        )
+    return table
+
+
+PROCEDURES = (
+    Procedure(
+        "snapshot",
+        (
+            Parameter("source_table", STRING, required=True),
+            _TABLE,
+            Parameter("location", STRING),
+            Parameter("properties", OPTIONS),
+            Parameter("parallelism", INT),
+            Parameter("ignore_missing_files", BOOLEAN),
+        ),
+        columns(imported_files_count=pa.int64()),
+        _snapshot,
+    ),
+    Procedure(
+        "migrate",
+        (
+            _TABLE,
+            Parameter("properties", OPTIONS),
+            Parameter("drop_backup", BOOLEAN),
+            Parameter("backup_table_name", STRING),
+            Parameter("parallelism", INT),
+            Parameter("ignore_missing_files", BOOLEAN),
+        ),
+        columns(migrated_files_count=pa.int64()),
+        instead="Spark's own catalog keeps no Iceberg tables without Iceberg's JARs, so nothing can take the table's "
+        "place there. Make an Iceberg table of its files in another catalog: snapshot(source_table => 'db.t', "
+        "table => 'db.t'), or add_files to a table that is there. Write to it from then on, and drop the old table's "
+        "name, not its files.",
+    ),
+)

@@ -1,0 +1,123 @@
+"""Iceberg's procedures by name: arguments are checked against what is declared, and results are Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common.executors import PlanningExecutor
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.open_catalog import Catalog
+from lakescan.statements.procedures import changelog, files, imports, maintenance, metadata_files, snapshots
+from lakescan.statements.procedures.declaration import Call, Parameter, Procedure
+from lakescan.statements.procedures.sources import SourceTable
+
+PROCEDURES: Mapping[str, Procedure] = {
+    each.name: each
+    for group in (snapshots, maintenance, files, changelog, metadata_files, imports)
+    for each in group.PROCEDURES
+}
+
+
+def call(
+    catalog: Catalog,
+    name: str,
+    positional: Sequence[Any] = (),
+    named: Mapping[str, Any] | None = None,
+    executor: PlanningExecutor | None = None,
+    source_table: Callable[[str], SourceTable] | None = None,
+) -> pa.Table:
+    """Call one of Iceberg's procedures, as `CALL catalog.system.name(...)` does.
+
+    Args:
+        catalog: The catalog with the tables.
+        name: The procedure's name, such as 'rollback_to_snapshot'.
+        positional: Arguments in the order of its parameters.
+        named: Further arguments by name. None stands for a value that is not given.
+        executor: Where files are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
+        source_table: Describes tables of an engine's own catalog, for `snapshot`; raises `NoSuchTable`.
+
+    Returns:
+        The result, with the columns that Iceberg's documents have for it. `create_changelog_view` returns the changes:
+        see `changelog.changes_of`.
+
+    Raises:
+        InvalidOption: There is no such procedure or parameter, a required one is missing, or a value does not fit.
+        UnsupportedFeature: The procedure, or what is asked of it, is not implemented; the message says what to do.
+        LakescanError: What the procedure itself raises.
+
+    Example:
+        >>> call(lakescan.catalog("local"), "rollback_to_snapshot", ["db.sample", 1])
+    """
+    procedure = procedure_named(name)
+    if procedure.run is None:
+        raise UnsupportedFeature(f"the procedure {procedure.name}", procedure.instead)
+    arguments = bound(procedure, positional, named or {})
+    found = procedure.run(Call(procedure.name, catalog, arguments, executor, source_table))
+    if isinstance(found, pa.Table):
+        return found
+    rows = [dict(zip(procedure.output.names, row, strict=True)) for row in found]
+    return pa.Table.from_pylist(rows, procedure.output)
+
+
+def procedure_named(name: str) -> Procedure:
+    """The procedure of a name, whatever its case; raises `InvalidOption`, which suggests the nearest.
+
+    Args:
+        name: The procedure's name.
+
+    Example:
+        >>> procedure_named("fast_forward").parameters[0].name
+        'table'
+    """
+    found = PROCEDURES.get(str(name).lower())
+    if found is None:
+        raise InvalidOption(f"there is no procedure {name!r}.{nearest(name, PROCEDURES)}")
+    return found
+
+
+def bound(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the arguments of a call; return a value for each parameter, None where none is given.
+
+    Args:
+        procedure: What is called.
+        positional: Arguments in order.
+        named: Arguments by name.
+
+    Raises:
+        InvalidOption: They do not fit the parameters.
+
+    Example:
+        >>> bound(procedure_named("rollback_to_snapshot"), ["db.sample", 1], {})
+        {'table': 'db.sample', 'snapshot_id': 1}
+    """
+    parameters, name = procedure.parameters, procedure.name
+    if len(positional) > len(parameters):
+        raise InvalidOption(
+            f"{name} has {len(parameters)} parameters ({', '.join(each.name for each in parameters)}), and "
+            f"{len(positional)} arguments are given"
+        )
+    given = dict(zip((each.name for each in parameters), positional, strict=False))
+    known = {each.name: each for each in parameters}
+    for key, value in named.items():
+        own = str(key).lower()
+        if own not in known:
+            raise InvalidOption(f"{name} has no parameter {key!r}.{nearest(key, known)}")
+        if own in given:
+            raise InvalidOption(f"{name}: {own} is given twice, by position and by name")
+        given[own] = value
+    missing = [each.name for each in parameters if each.required and given.get(each.name) is None]
+    if missing:
+        raise InvalidOption(f"{name} needs {' and '.join(missing)}")
+    return {each.name: _read(name, each, given.get(each.name)) for each in parameters}
+
+
+def _read(name: str, parameter: Parameter, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return parameter.kind.read(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidOption(f"{name}: {parameter.name}={value!r}: expected {parameter.kind.expects}") from error

@@ -1,0 +1,171 @@
+"""DELETE by a condition that filters understand: files that match whole are removed without being read."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
+from lakescan.common.schema import Schema
+from lakescan.errors import LakescanError
+from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
+from lakescan.local.reader import read_batches
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import ScanPlan
+from lakescan.scan_spec import ScanSpec, as_predicate
+from lakescan.statements.rows.commit import Finished, touched
+from lakescan.statements.rows.positions import FoundRows
+from lakescan.statements.rows.sink import Sunk
+from lakescan.statements.rows.statements import Delete
+from lakescan.statements.syntax.text import tokens
+from lakescan.transaction.overwritten_files import as_removed
+from lakescan.transaction.results import ChangeResult
+
+_BATCH_ROWS = 1 << 17  # few columns are read, and SQL conditions are evaluated batch by batch
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+if TYPE_CHECKING:
+    from lakescan.statements.rows.execute import Change
+
+
+@dataclass(frozen=True)
+class ByFilter:
+    """A DELETE by a filter: the files that match whole, how many rows they have, and a scan and plan of the others."""
+
+    where: Predicate
+    whole: FileTable
+    rows: int
+    scan: ScanSpec
+    others: ScanPlan
+
+    def commit(self, change: Change, rows: FoundRows, done: Finished, found: float | None = None) -> ChangeResult:
+        """Commit the DELETE of the files that match whole, and of the `rows` of others; `found` is when they were."""
+        done.removed += as_removed(self.whole)
+        done.changed += self.rows
+        return change.commit_finished(Sunk(rows, []), done, self.where, found)
+
+
+def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
+    """What a DELETE does if its condition is a filter; None if rows must be looked for by a query.
+
+    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column.
+    """
+    assert isinstance(change.statement, Delete)
+    target, found = change.target, _filter_of(change.statement) if change.given is None else change.given
+    if found is None or (of_sql and not _is_as_in_sql(found, target.writes.schema)):
+        return None
+    try:
+        scan = target.scan.where(found)
+        plan = scan.plan()
+    except LakescanError:
+        if change.given is not None:
+            raise
+        return None  # the query says it in the statement's words
+    is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
+    read = np.zeros(len(plan.table), dtype=bool)
+    read[plan.splits["file"].filter(is_read).to_numpy()] = True
+    if change.records_changes and read.any():
+        return None
+    scan = scan.select_columns(scan.selectable.select(change.places))
+    others = scan.plan_table(plan.table.filter(pa.array(read)))
+    whole = plan.table.filter(pa.array(~read))
+    return ByFilter(found, whole, _count(whole, target.scan, change.places[1]), scan, others)
+
+
+def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
+    """Delete by a filter in this process; None if its condition is none."""
+    quick = by_filter(change, of_sql=of_sql)
+    if quick is None:
+        return None
+    found, done = FoundRows(is_unique=False), Finished()
+    for batch in read_batches([(quick.others, quick.scan.read_context(quick.others, batch_size=_BATCH_ROWS))]):
+        found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
+    end = time.perf_counter()
+    if found.changed:
+        pa.default_memory_pool().release_unused()  # what the search held, before files are written again
+        done = change.finishing.finish(*touched(quick.others.table, found.changed), executor)
+    return quick.commit(change, found, done, end)
+
+
+def _filter_of(statement: Delete) -> Predicate | None:
+    """The condition as a filter of the table's columns; None if it is not one."""
+    if statement.where is None:
+        return TRUE
+    text, edits = statement.where.text, []
+    words = tokens(text)
+    if any(each.text.upper() in ("SELECT", "WITH", "VALUES") for each in words):
+        return None
+    qualifier = statement.target.qualifier.lower()
+    for first, dot, name in zip(words, words[1:], words[2:], strict=False):
+        if dot.text == "." and first.text.lower() == qualifier and name.token_type.name in ("VAR", "IDENTIFIER"):
+            edits.append((first.start, dot.end + 1))
+    for start, end in reversed(edits):
+        text = text[:start] + text[end:]
+    try:
+        return as_predicate(text)
+    except LakescanError:
+        return None
+
+
+def _is_as_in_sql(found: Predicate, schema: Schema) -> bool:
+    """Whether a filter keeps the rows that SQL keeps, in any time zone: it compares values of the same type."""
+    if has_sql(found):
+        return False
+    for each in leaves(found):
+        if isinstance(each, IsNull):
+            continue
+        try:
+            column = schema.field(each.column, case_sensitive=False)
+        except LakescanError:  # no such column, or several: the query says so
+            return False
+        if column.pad or not isinstance(each, Comparison | In):
+            return False
+        values = (each.value,) if isinstance(each, Comparison) else each.values
+        if not all(_is_plain(value, column.type) for value in values):
+            return False
+    return True
+
+
+def _is_plain(value: object, kind: t.Type) -> bool:
+    match value:
+        case bool():
+            return kind == t.BOOLEAN
+        case int():
+            return kind in t.INTEGRAL
+        case str():
+            return kind == t.STRING or (kind == t.DATE and _DATE.fullmatch(value) is not None)
+        case date():
+            return kind == t.DATE and not isinstance(value, datetime)
+    return False
+
+
+def _count(files: FileTable, scan: ScanSpec, position: str) -> int:
+    """How many rows files still have: by metadata, and where that does not say it, by their deletes."""
+    rows = _live_rows(files)
+    unknown = files.filter(pa.array(rows < 0))
+    counted = 0
+    if len(unknown):
+        positions = scan.select_columns(scan.selectable.select([position]))
+        plan = positions.plan_table(unknown)
+        counted = sum(batch.num_rows for batch in read_batches([(plan, positions.read_context(plan))]))
+    return int(rows[rows >= 0].sum()) + counted
+
+
+def _live_rows(files: FileTable) -> np.ndarray:
+    """How many rows each file still has, by metadata; -1 where that does not say it."""
+    counts = pc.fill_null(files.files["record_count"], -1).to_numpy().astype(np.int64)
+    known = pc.and_(
+        pc.equal(files.deletes["kind"], DeleteKind.VECTOR.value), pc.is_valid(files.deletes["record_count"])
+    )
+    number = pc.if_else(known, files.deletes["record_count"], -1).to_numpy().astype(np.int64)
+    unknown = files.references.has_equality | files.references.has(number < 0)
+    return np.where(unknown | (counts < 0), -1, counts - files.references.sums(number))

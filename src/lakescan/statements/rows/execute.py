@@ -1,0 +1,413 @@
+"""Runs a statement that changes rows in this process: one query over a state of the table, and one commit."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan import engines
+from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
+from lakescan.common.metadata_columns import FILE, POS, ROW_ID
+from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
+from lakescan.expressions.predicate import Comparison, Predicate, conjunction
+from lakescan.open_table import Table
+from lakescan.scan import Scan
+from lakescan.scan_spec import PlansMade, ScanSpec
+from lakescan.statements.rows.assignment import Members, assigned_within, with_plain_columns
+from lakescan.statements.rows.commit import Finished, Finishing, touched
+from lakescan.statements.rows.delete_whole_files import delete_by_filter
+from lakescan.statements.rows.expressions import check_parts, in_own_words, unstable_call, with_short_names, with_sides
+from lakescan.statements.rows.merge import SOURCE
+from lakescan.statements.rows.positions import FoundTwice
+from lakescan.statements.rows.select import TARGET, ChangeQuery, Selecting, Statement
+from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, Sunk
+from lakescan.statements.rows.statements import Action, Clause, Delete, Insert, Merge, Update, When
+from lakescan.statements.rows.target import changed_table
+from lakescan.statements.select.frames import arrow_table, may_have_rounded
+from lakescan.statements.select.namespace import current_namespace
+from lakescan.statements.select.nanoseconds import as_microseconds
+from lakescan.statements.select.query import Joins, Query, columns_of, most_rows, query, scan_of
+from lakescan.transaction import row_changes
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ChangeResult
+from lakescan.transaction.row_changes import RowChanges, Times
+from lakescan.transaction.save import removed_on_failure, with_new_columns
+from lakescan.writing.partitioned_writer import new_write_id
+
+_RECORDED = {
+    When.MATCHED: "matchedPredicates",
+    When.NOT_MATCHED: "notMatchedPredicates",
+    When.NOT_MATCHED_BY_SOURCE: "notMatchedBySourcePredicates",
+}
+_SHOWN = 5  # columns of a row in a message
+
+
+class Change:
+    """One statement, on its way from the target to the commit. Engines run its query, and give its rows to a sink.
+
+    `given` is the filter of a DELETE or UPDATE whose condition is none in SQL; `pinned` is the target as the statement
+    reads it by its name, without columns that it adds. `case_sensitive`: whether names of columns to set must have the
+    same case.
+
+    Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        statement: Statement,
+        source_columns: Sequence[str] = (),
+        *,
+        given: Predicate | None = None,
+        started: float | None = None,
+        pinned: ScanSpec | None = None,
+        case_sensitive: bool = False,
+    ) -> None:
+        target.check_removable()
+        self.started: float = time.perf_counter() if started is None else started
+        self._source_columns = source_columns
+        self.given = given
+        self._case_sensitive = case_sensitive
+        self.pinned: ScanSpec = target.scan if pinned is None else pinned
+        plain = with_plain_columns(statement, target.writes.schema.names, case_sensitive=case_sensitive)
+        assert not isinstance(plain, Insert)
+        check_parts(plain)
+        names = target.writes.schema.names
+        self.target = target
+        self.statement: Delete | Update | Merge = with_sides(with_short_names(plain, names), names, source_columns)
+        if _writes_rows(plain):
+            _check_types(target)
+        self.kind: row_changes.Statement = row_changes.Statement(type(statement).__name__.lower())
+        self.mode: row_changes.Mode = target.mode_of(self.kind)
+        self.write_id: str = new_write_id()
+        self._check_stable()
+        changes = target.change_files
+        self._plans = PlansMade()
+        self._change_writes = None if changes is None else changes.writes
+        self._moved = target.writes.of_moved_rows if _updates(statement) else target.writes
+
+    def _check_stable(self) -> None:
+        match self.statement:
+            case Merge(on=on, clauses=clauses):
+                conditions = [on, *(each.condition for each in clauses)]
+            case Delete(where=where) | Update(where=where):
+                conditions = [where]
+        for each in conditions:
+            if each is not None and (found := unstable_call(each.text)):
+                raise InvalidStatement(
+                    f"{found}() has another value each time: the condition {each.text.strip()!r} does not say which "
+                    "rows to change. Write its values into the source first"
+                )
+
+    @property
+    def selecting(self) -> Selecting:
+        """The query, as far as it is known without the source."""
+        writes = self.target.writes
+        hidden = self._moved.schema.fields[len(writes.schema.fields) :]
+        row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
+        return Selecting(
+            self.statement,
+            writes.schema,
+            frozenset(writes.rules.generated),
+            row_id,
+            self._change_writes is not None,
+            self._source_columns,
+            identities=frozenset(writes.rules.identities),
+            mark=self.write_id,
+            case_sensitive=self._case_sensitive,
+            places=self.places,
+        )
+
+    @property
+    def needs_source(self) -> bool:
+        """Whether the columns of the source are to be known first.
+
+        For `*`, to add columns to the target, and where names alone mean columns of the source.
+        """
+        assert isinstance(self.statement, Merge)
+        return self.evolves or any(
+            each.assignments is None or each.when == When.NOT_MATCHED for each in self.statement.clauses
+        )
+
+    @property
+    def evolves(self) -> bool:
+        """Whether a MERGE adds columns of the source that the target lacks."""
+        assert isinstance(self.statement, Merge)
+        return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
+
+    @property
+    def members(self) -> Members:
+        """Which members the structs of a source may have."""
+        evolves = isinstance(self.statement, Merge) and self.evolves
+        return Members(evolves, evolves and self.target.writes.fills_members)
+
+    def with_source(self, source: pa.Schema) -> Change:
+        """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target."""
+        assert isinstance(self.statement, Merge)
+        statement, target = self.statement, self.target
+        if self.evolves:
+            statement = replace(statement, with_schema_evolution=True)
+            set_columns = {each.column[0].lower() for clause in statement.clauses for each in clause.assignments or ()}
+            takes_all = any(clause.assignments is None for clause in statement.clauses)
+            taken = pa.schema([each for each in source if takes_all or each.name.lower() in set_columns])
+            target = with_new_columns(target, taken)
+        return Change(
+            target,
+            statement,
+            source.names,
+            started=self.started,
+            pinned=self.pinned,
+            case_sensitive=self._case_sensitive,
+        )
+
+    @property
+    def scan(self) -> ScanSpec:
+        """The scan of the target that the query reads under the name `select.TARGET`."""
+        names = [*self.target.writes.schema.names, *self.places]
+        if self.selecting.row_id is not None:
+            names.append(self.selecting.row_id)
+        scan = self.target.scan if self.given is None else self.target.scan.where(self.given)
+        scan = replace(scan, plans=self._plans)
+        return scan.select_columns(scan.selectable.select(names))
+
+    @property
+    def places(self) -> tuple[str, str]:
+        """The names of the columns with the file and the position of a row."""
+        names = {each.id: each.name for each in self.target.scan.snapshot.metadata_columns}
+        return names[FILE.id], names[POS.id]
+
+    @property
+    def records_changes(self) -> bool:
+        """Whether the table records changes in files of their own (Delta's change data feed)."""
+        return self._change_writes is not None
+
+    def writes(self, found: ChangeQuery) -> ChangeWrites:
+        """How the rows of the query are written."""
+        return ChangeWrites(found, self.target.writes, self._moved, self._change_writes, self.write_id)
+
+    @property
+    def finishing(self) -> Finishing:
+        """How files with changed rows are finished."""
+        return Finishing.of(self.target, self.mode, self.write_id)
+
+    def commit(self, sunk: Sunk, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
+        """Write deletes, or files without the changed rows, and commit. `scan` is that of the target in the query."""
+        written: list[Any] = [*sunk.files, *sunk.change_files]
+        found = time.perf_counter()
+        try:
+            done = Finished()
+            if sunk.rows.changed:
+                files, positions = touched(scan.plan().table, sunk.rows.changed)
+                pa.default_memory_pool().release_unused()  # what the query held, before files are written again
+                done = self.finishing.finish(files, positions, executor)
+                written += [*done.files, *done.deletes]
+        except BaseException:
+            self.target.storage.remove([each.location for each in written])
+            raise
+        return self.commit_finished(sunk, done, read_by(scan), found)
+
+    def commit_finished(self, sunk: Sunk, done: Finished, read: Predicate, found: float | None = None) -> ChangeResult:
+        """Commit what is written; `found` is when all rows were found, on the clock `time.perf_counter`."""
+        now = time.perf_counter()
+        scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
+        files = [*sunk.files, *done.files]
+        written: list[Any] = [*files, *sunk.change_files, *done.deletes]
+        deleted, copied = done.changed - sunk.counts.updated, sum(each.rows for each in done.files)
+        counts = replace(sunk.counts, deleted=deleted, copied=copied)
+        changes = RowChanges(
+            self.kind,
+            read,
+            done.removed,
+            done.deletes,
+            files,
+            sunk.change_files or None,  # files that went whole: readers of a feed infer the changes of their rows
+            counts,
+            self._parameters,
+            Times(now - self.started, scan, rewrite),
+        )
+        if not changes:
+            self.target.commit_columns()
+            return ChangeResult()
+        with removed_on_failure(self.target, written):
+            self.target.change(changes)
+        return ChangeResult(
+            counts.inserted,
+            counts.updated,
+            counts.deleted,
+            len(files),
+            len(done.removed),
+            len(done.deletes),
+            sum(each.size for each in files),
+            note=self.target.writes.note if files else "",
+        )
+
+    @property
+    def _parameters(self) -> Mapping[str, str]:
+        match self.statement:
+            case Merge(on=on, clauses=clauses):
+                return {"predicate": on.text, **{name: _recorded(clauses, when) for when, name in _RECORDED.items()}}
+            case Delete() | Update() if self.given is not None:
+                return {"predicate": str(self.given)}
+            case Delete(where=where) | Update(where=where):
+                return {} if where is None else {"predicate": where.text}
+        return {}
+
+    def ambiguous(self, twice: FoundTwice) -> AmbiguousMerge:
+        """The error for a row of the target that has several matches, with its values."""
+        assert isinstance(self.statement, Merge)
+        words = {each.lower() for each in re.findall(r"\w+", self.statement.on.text)}
+        names = [each for each in self.target.writes.schema.names if each.lower() in words][:_SHOWN]
+        file, position = self.places
+        is_it = Comparison(file, op="=", value=twice.path) & Comparison(position, op="=", value=twice.position)
+        scan = self.target.scan.where(is_it)
+        rows = Scan(scan.select_columns(scan.selectable.select(names))).to_arrow().to_pylist() if names else []
+        shown = ", ".join(f"{name} = {value!r}" for name, value in (rows[0] if rows else {}).items())
+        row = f"the row with {shown}" if shown else "a row"
+        return AmbiguousMerge(
+            f"MERGE INTO {self.target.name}: {row} matches more than one row of the source, and which of them counts "
+            "is not defined. Nothing was changed. Make the source's keys unique, or add conditions to ON"
+        )
+
+
+def _check_types(target: Target) -> None:
+    """Raise `UnsupportedFeature` for columns whose values the engines' queries would round."""
+    schema = target.writes.schema
+    for column in t.walk(schema.fields):
+        if isinstance(column.type, t.Timestamp) and column.type.unit != "us":
+            raise UnsupportedFeature(
+                f"new values for rows of {target.name}, whose column {schema.path_of[column.id]!r} has nanoseconds",
+                "Use append or overwrite, and delete.",
+            )
+
+
+def _writes_rows(statement: Statement) -> bool:
+    if isinstance(statement, Merge):
+        return any(each.action != Action.DELETE for each in statement.clauses)
+    return isinstance(statement, Update)
+
+
+def read_by(scan: ScanSpec) -> Predicate:
+    """What a scan says of the rows that it read."""
+    return conjunction([scan.condition, scan.pruning])
+
+
+def _recorded(clauses: Sequence[Clause], when: When) -> str:
+    """Clauses of a MERGE as Delta's history has them."""
+    found = []
+    for each in clauses:
+        if each.when == when:
+            condition = {} if each.condition is None else {"predicate": each.condition.text}
+            found.append({**condition, "actionType": each.action.value})
+    return json.dumps(found)
+
+
+def _updates(statement: Statement) -> bool:
+    if isinstance(statement, Merge):
+        return any(each.action == Action.UPDATE for each in statement.clauses)
+    return isinstance(statement, Update)
+
+
+def change(
+    target: Target,
+    statement: Statement,
+    frames: Mapping[str, Any],
+    arguments: Any = None,
+    within: tuple[str, ...] | None = None,
+    executor: PlanningExecutor | None = None,
+    *,
+    of_sql: bool = True,
+    given: Predicate | None = None,
+) -> ChangeResult:
+    """Run a statement; `frames` are the data that it names. Spark runs it if one of these is a frame of Spark.
+
+    `within` are the catalog and namespace of short names, by default those of `USE`. Without `of_sql`, the condition of
+    a DELETE means what it means in `Scan.where`, if it is a filter. `given` is the condition of a DELETE or UPDATE that
+    has none in SQL.
+
+    Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and what reading raises; nothing is
+    committed then.
+    """
+    if target.has_committed():
+        return ChangeResult()
+    of_spark = [frame for frame in frames.values() if hasattr(frame, "sparkSession")]
+    if of_spark:
+        result: ChangeResult = engines.load("spark").change(
+            of_spark[0].sparkSession, target, statement, frames, arguments
+        )
+        return result
+    rounds = may_have_rounded(frames)
+    frames = {name: read_again(name, frame) for name, frame in frames.items()}
+    for name, frame in frames.items():
+        if isinstance(frame, pa.Table):
+            as_microseconds(frame, "the source" if name == SOURCE else name)
+    one = Change(target, statement, given=given)
+    if isinstance(statement, Delete) and not arguments:
+        quick = delete_by_filter(one, executor, of_sql=of_sql)
+        if quick is not None:
+            return quick
+    names = current_namespace() if within is None else within
+
+    def run(text: str) -> Query:
+        return query_of(one, frames, arguments, names, text)
+
+    if isinstance(statement, Merge) and one.needs_source:
+        given_rows = frames.get(SOURCE)
+        is_whole = statement.source.text == f"`{SOURCE}`"
+        if isinstance(given_rows, pa.Table) and is_whole and not one.evolves:  # names are enough: no engine is started
+            source = given_rows.schema
+        else:
+            text = f"SELECT * FROM {statement.source}\n"
+            with in_own_words(statement, text, ()):
+                source = run(text).schema
+        one = one.with_source(source)
+    selecting = one.selecting
+    text = selecting.query().text
+    with in_own_words(one.statement, text, target.writes.schema.names):
+        raw = run(text)
+        types = [kind for _, kind in columns_of(raw)]
+    if isinstance(statement, Merge):
+        own = scan_of(raw, TARGET).plan().report.records
+        selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
+    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds, members=one.members))
+    rows = run(found.text)
+    sink = ChangeSink(one.writes(found))
+    try:
+        for batch in rows.to_batches():
+            sink.take(batch)
+        sunk = sink.close()
+    except FoundTwice as twice:
+        sink.undo()
+        raise one.ambiguous(twice) from None
+    except BaseException:
+        sink.undo()
+        raise
+    if isinstance(source_rows := frames.get(SOURCE), pa.Table):
+        sunk.counts = replace(sunk.counts, source=source_rows.num_rows)
+    return one.commit(sunk, scan_of(rows, TARGET), executor)
+
+
+def read_again(name: str, frame: Any) -> Any:
+    """Data that can be read more than once: a stream is read now, and held."""
+    is_lasting = isinstance(frame, Table | Scan | pa.Table) or hasattr(frame, "sparkSession")
+    return frame if is_lasting else arrow_table(name, frame)
+
+
+def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
+    """A query of a statement in this process; it has the target's scan under the name `select.TARGET`."""
+    joins = Joins(one.target.writes.options.memory_limit)
+    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.pinned)
+
+
+def run(
+    statement: Statement, args: Any, frames: Mapping[str, Any], within: tuple[str, ...], text: str | None = None
+) -> ChangeResult:
+    """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
+    found = changed_table(statement.target, within, frames, text)
+    return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))

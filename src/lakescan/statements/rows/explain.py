@@ -1,0 +1,95 @@
+"""EXPLAIN of statements that change rows: what they would read, and how they would record changes; nothing is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.planning.explain import plan_as_text
+from lakescan.statements.rows.delete_whole_files import by_filter
+from lakescan.statements.rows.execute import Change, query_of
+from lakescan.statements.rows.expressions import in_own_words
+from lakescan.statements.rows.insert import inserted
+from lakescan.statements.rows.parse import parse
+from lakescan.statements.rows.select import TARGET
+from lakescan.statements.rows.statements import Delete, Insert, Merge, Update
+from lakescan.statements.rows.target import changed_table
+from lakescan.statements.select.query import Query, query
+from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.transaction.base import Target
+
+
+def explain_statement(text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]) -> str:
+    """Explain INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE.
+
+    Args:
+        text: The statement, without EXPLAIN.
+        args: The values of its parameters.
+        frames: Tables and rows by the names that it has for them.
+        within: The catalog and namespace of short names.
+
+    Returns:
+        The table and the mode; the scans with their filters, and the files that these leave out.
+
+    Raises:
+        What the statement raises before it reads rows; UnsupportedFeature: a MERGE that would add columns.
+
+    Example:
+        >>> print(explain_statement("DELETE FROM local.shop.orders WHERE id = 7", None, {}, ()))
+        DELETE FROM local.shop.orders (copy-on-write)
+        ...
+    """
+    text, values = with_named_parameters(text, args)
+    statement = parse(text, values)
+    if statement is None:
+        raise UnsupportedFeature("EXPLAIN of INSERT OVERWRITE DIRECTORY", "Explain the query.")
+    found = changed_table(statement.target, within, frames, text)
+    lines: list[str] = []
+    name = ".".join(statement.target.parts)
+    if isinstance(statement, Insert):
+        what = "OVERWRITE" if statement.overwrite else "INTO"
+
+        def insertion(one: Any) -> Any:
+            lines.append(f"INSERT {what} {name}")
+            lines.append(query(one.query, values or None, frames, within).explain())
+
+        inserted(statement, found, values, insertion)
+    else:
+        found.run({}, lambda target, _: lines.extend(_of_change(target, statement, values or None, frames, within)))
+    return "\n".join(lines)
+
+
+def _of_change(
+    target: Target,
+    statement: Delete | Update | Merge,
+    values: Mapping[str, Any] | None,
+    frames: Mapping[str, Any],
+    within: tuple[str, ...],
+) -> list[str]:
+    one, name = Change(target, statement), ".".join(statement.target.parts)
+    into = {Delete: "DELETE FROM", Update: "UPDATE", Merge: "MERGE INTO"}[type(statement)]
+    lines = [f"{into} {name} ({one.mode})"]
+
+    def run(text: str) -> Query:
+        return query_of(one, frames, values, within, text)
+
+    if isinstance(statement, Delete) and not values and (quick := by_filter(one, of_sql=True)) is not None:
+        lines.append(f"files removed without being read: {len(quick.whole):,}, of {quick.rows:,} rows")
+        lines.append(f"files that are read, where {quick.where}: {len(quick.others.table):,}")
+        return [*lines, *(f"  {line}" for line in plan_as_text(quick.others).splitlines())]
+    if isinstance(statement, Merge) and one.needs_source:
+        text = f"SELECT * FROM {statement.source}\n"
+        with in_own_words(statement, text, ()):
+            names = run(text).schema.names
+        known = {name.lower() for name in target.writes.schema.names}
+        if one.evolves and (new := [name for name in names if name.lower() not in known]):
+            raise UnsupportedFeature(
+                f"EXPLAIN of a MERGE that may add columns ({', '.join(new)})",
+                "Explain it without WITH SCHEMA EVOLUTION.",
+            )
+        one = Change(target, statement, names)
+    text = one.selecting.query().text
+    with in_own_words(one.statement, text, target.writes.schema.names):
+        lines.append(run(text).explain().replace(TARGET, name))
+    return lines

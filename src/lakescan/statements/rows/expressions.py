@@ -1,0 +1,278 @@
+"""The expressions of a statement that changes rows: each stands alone, and errors show the place in what users wrote.
+
+Engines run one query that is made of them (`statements.rows.select`). It must not matter that they are put together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from lakescan.common.references import quoted
+from lakescan.errors import InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable
+from lakescan.statements.rows.statements import Clause, Delete, Merge, Update, When
+from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import tokens, underlined_at
+
+_PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")
+_COLUMNS = re.compile(r" There are: ([^\n]*)\.(?=\Z| Did you| \(line)")
+_QUALIFIED = re.compile(r"^there is no column '([^\n'.]+)\.[^\n']*'\.")
+_UNSTABLE = frozenset(
+    ("rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id")
+)
+_Statement = TypeVar("_Statement", bound=Delete | Update | Merge)
+
+
+def check_parts(statement: Delete | Update | Merge) -> None:
+    """Raise `InvalidStatement` for an expression that is empty, does not end, or reads rows that are not there.
+
+    Example:
+        >>> check_parts(Delete(TableName(("t",)), Sql("id = 1) OR (TRUE")))
+        Traceback (most recent call last):
+        lakescan.errors.InvalidStatement: not valid SQL: this parenthesis closes none (line 1, column 7) ...
+    """
+    for each in _expressions(statement):
+        _check_whole(each.text)
+    if not isinstance(statement, Merge):
+        return
+    source, target = statement.source_alias, statement.target.qualifier
+    for clause in statement.clauses:
+        absent = {When.NOT_MATCHED: target, When.NOT_MATCHED_BY_SOURCE: source}.get(clause.when)
+        if absent is not None:
+            for each in _of_clause(clause):
+                _check_reads(each.text, absent, clause.when)
+
+
+def unstable_call(text: str) -> str | None:
+    """The first function in an expression that has another value each time; texts and columns of such a name are none.
+
+    Example:
+        >>> unstable_call("note = 'rand()' AND rand () > price"), unstable_call("note = 'rand()'")
+        ('rand', None)
+    """
+    for name, behind in pairwise(tokens(text)):
+        is_call = behind.text == "(" and "STRING" not in name.token_type.name
+        if is_call and name.text.lower() in _UNSTABLE:
+            return str(name.text)
+    return None
+
+
+def _check_whole(text: str) -> None:
+    opened = []
+    words = tokens(text)
+    if not words:
+        raise InvalidStatement("an expression is empty: leave the condition out, or write one")
+    for word in words:
+        if word.token_type.name == "L_PAREN":
+            opened.append(word)
+        elif word.token_type.name == "R_PAREN":
+            if not opened:
+                place = underlined_at(text, word.start, word.end + 1)
+                raise InvalidStatement(f"not valid SQL: this parenthesis closes none{place}")
+            opened.pop()
+    if opened:
+        place = underlined_at(text, opened[-1].start, opened[-1].end + 1)
+        raise InvalidStatement(f"not valid SQL: this parenthesis is not closed{place}")
+
+
+def _check_reads(text: str, absent: str, when: When) -> None:
+    """A clause has no row of the other side; names in subqueries may mean their own tables."""
+    words = tokens(text)
+    if any(word.text.upper() == "SELECT" for word in words):
+        return
+    for n, (name, dot) in enumerate(pairwise(words)):
+        is_first = n == 0 or words[n - 1].text != "."
+        if is_first and dot.text == "." and name.token_type.name != "STRING" and name.text.lower() == absent.lower():
+            place = underlined_at(text, name.start, name.end + 1)
+            raise InvalidStatement(f"a clause for rows that are {when} has no row of {absent}{place}")
+
+
+def with_short_names(statement: _Statement, columns: Sequence[str]) -> _Statement:
+    """The statement with columns by the table's last name, where expressions have more of it: `db.t.id`.
+
+    Example:
+        >>> with_short_names(Delete(TableName(("db", "t")), Sql("db.t.id = 1")), ["id"]).where.text
+        '`t`.id = 1'
+    """
+    target = statement.target
+    if target.alias is not None or len(target.parts) < 2:
+        return statement
+    known = {name.lower() for name in columns}
+    return _mapped(statement, lambda each: replace(each, text=_shortened(each.text, target, known)))
+
+
+def _shortened(text: str, target: TableName, known: set[str]) -> str:
+    parts = [part.lower() for part in target.parts]
+    if parts[-1] not in text.lower():
+        return text
+    words, edits = tokens(text), []
+    for n, word in enumerate(words):
+        if n and words[n - 1].text.upper() in (".", "FROM", "JOIN"):
+            continue
+        names = [word]
+        while n + 2 * len(names) < len(words) and words[n + 2 * len(names) - 1].text == ".":
+            names.append(words[n + 2 * len(names)])
+        lower = [each.text.lower() for each in names]
+        for size in range(min(len(parts), len(names) - 1), 1, -1):
+            if lower[:size] == parts[-size:] and lower[size] in known:
+                edits.append((word.start, names[size - 1].end + 1))
+                break
+    short = quoted(target.qualifier)
+    for start, end in reversed(edits):
+        text = text[:start] + short + text[end:]
+    return text
+
+
+def with_sides(statement: _Statement, target: Sequence[str], source: Sequence[str]) -> _Statement:
+    """The statement with columns of the only side that a clause has, where their names alone may mean either.
+
+    Args:
+        statement: The statement.
+        target: The names of the target's columns.
+        source: Those of the source, as far as they are known.
+
+    Example:
+        >>> with_sides(merge, ["id"], ["id"]).clauses[0].assignments[0].value.text
+        '`s`.id'
+    """
+    if not isinstance(statement, Merge) or statement.source_alias is None:
+        return statement
+    sides = {
+        When.NOT_MATCHED: (statement.source_alias, {name.lower() for name in source}),
+        When.NOT_MATCHED_BY_SOURCE: (statement.target.qualifier, {name.lower() for name in target}),
+    }
+    clauses = []
+    for each in statement.clauses:
+        if each.when not in sides:
+            clauses.append(each)
+            continue
+        one = replace(statement, clauses=(each,), on=Sql("TRUE"))
+        side, names = sides[each.when]
+        clauses += _mapped(one, partial(_told, side=side, names=names)).clauses
+    return replace(statement, clauses=tuple(clauses))
+
+
+def _told(each: Sql, side: str, names: set[str]) -> Sql:
+    return replace(each, text=_of_side(each.text, side, names))
+
+
+def _of_side(text: str, side: str, names: set[str]) -> str:
+    words = tokens(text)
+    if any(word.text.upper() == "SELECT" or word.text == "->" for word in words):
+        return text  # names may be those of other tables, or of lambda functions
+    marked = f"{quoted(side)}."
+    places = []
+    for n, word in enumerate(words):
+        before, after = words[n - 1].text if n else "", words[n + 1].text if n + 1 < len(words) else ""
+        is_name = word.token_type.name in ("VAR", "IDENTIFIER") and word.text.lower() in names
+        if is_name and before != "." and after != "(" and not (after == "." and word.text.lower() == side.lower()):
+            places.append(word.start)
+    for place in reversed(places):
+        text = text[:place] + marked + text[place:]
+    return text
+
+
+@contextmanager
+def in_own_words(statement: Delete | Update | Merge, query: str, columns: Sequence[str]) -> Iterator[None]:
+    """Errors of a query show their place in the expression that the user wrote, not in the query.
+
+    Args:
+        statement: The statement.
+        query: The query that is made of it.
+        columns: The names of the table's columns.
+    """
+    try:
+        yield
+    except (InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable) as error:
+        message = str(error)
+        if "neither in GROUP BY nor in an aggregate function" in message:
+            raise InvalidStatement(
+                "aggregate functions cannot stand in a statement that changes rows: use a subquery, (SELECT max(...) "
+                "FROM ...)"
+            ) from error
+        there = "" if isinstance(statement, Merge) else f" There are: {', '.join(columns)}."
+        message = _COLUMNS.sub(lambda _: there, message)
+        if isinstance(statement, Merge):
+            message = _QUALIFIED.sub(lambda absent: f"{absent[0]}{_sides(statement, absent[1])}", message)
+        message = with_own_place(statement, query, message)
+        if message == str(error):
+            raise
+        raise type(error)(message) from error
+
+
+def with_own_place(statement: Delete | Update | Merge, query: str, message: str) -> str:
+    """Return a message about a query with the place in the expression that the user wrote, instead of in the query."""
+    found = _PLACE.search(message)
+    return message if found is None else message[: found.start()] + _own_place(statement, query, found)
+
+
+def _sides(statement: Merge, qualifier: str) -> str:
+    """What the rows of a MERGE are called, for a name before a column that is neither side's."""
+    target, source = statement.target.qualifier, statement.source_alias
+    if qualifier.lower() in (target.lower(), (source or "").lower()):
+        return ""
+    return f" The table is {quoted(target)} here{f', the source {quoted(source)}' if source else ''}."
+
+
+def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[str]) -> str:
+    """The place in the longest expression that has it; empty for one that is in none."""
+    line, column, size = int(found[1]), int(found[2]), len(found[3])
+    lines = query.split("\n")
+    if line > len(lines):
+        return ""
+    at = sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+    parts = [each.text for each in _expressions(statement)]
+    if isinstance(statement, Merge):
+        parts.append(statement.source.text)
+    for part in sorted(set(parts), key=len, reverse=True):
+        for match in re.finditer(re.escape(part), query):
+            if match.start() <= at < match.end():
+                start = at - match.start()
+                return underlined_at(part, start, min(start + size, len(part)))
+            if match.end() <= at <= match.end() + 1:  # the line and the parenthesis behind it
+                return underlined_at(part, len(part) - 1, len(part))
+    return ""
+
+
+def _expressions(statement: Delete | Update | Merge) -> list[Sql]:
+    """All conditions and values."""
+    found: list[Sql] = []
+
+    def take(each: Sql) -> Sql:
+        found.append(each)
+        return each
+
+    _mapped(statement, take)
+    return found
+
+
+def _of_clause(clause: Clause) -> list[Sql]:
+    values = [each.value for each in clause.assignments or ()]
+    return values if clause.condition is None else [clause.condition, *values]
+
+
+def _mapped(statement: _Statement, change: Callable[[Sql], Sql]) -> _Statement:
+    """The statement with other conditions and values."""
+    changed: Any = statement
+    if isinstance(statement, Merge):
+        clauses = tuple(
+            replace(
+                each,
+                condition=None if each.condition is None else change(each.condition),
+                assignments=None
+                if each.assignments is None
+                else tuple(replace(one, value=change(one.value)) for one in each.assignments),
+            )
+            for each in changed.clauses
+        )
+        return replace(changed, on=change(statement.on), clauses=clauses)
+    where = None if changed.where is None else change(changed.where)
+    if isinstance(statement, Update):
+        assignments = tuple(replace(each, value=change(each.value)) for each in statement.assignments)
+        return replace(changed, where=where, assignments=assignments)
+    return replace(changed, where=where)

@@ -1,0 +1,297 @@
+"""INSERT: rows of a query, as a table's columns take them, appended or in the place of others.
+
+Columns are matched by their places, as Spark does, by the list of the statement, or BY NAME. The engines run the query;
+this says what it is, and what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.references import parse_reference, quoted, split_list
+from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
+from lakescan.options.write import WriteOptions
+from lakescan.scan_spec import as_predicate
+from lakescan.statements.rows.assignment import Members, assigned, named_alike
+from lakescan.statements.rows.defaults import with_defaults, with_values
+from lakescan.statements.rows.statements import Insert
+from lakescan.statements.rows.target import ChangedTable, changed_table
+from lakescan.statements.select.frames import may_have_rounded
+from lakescan.statements.select.query import Query, columns_of, query, reads
+from lakescan.statements.syntax.text import tokens
+from lakescan.transaction.base import Target
+from lakescan.transaction.into import append_rows, overwrite_rows
+from lakescan.transaction.results import WriteResult
+from lakescan.transaction.rows import ArrowRows, Rows
+from lakescan.writing.conform import places_of
+
+Columns = Sequence[tuple[str, t.Type]]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the rows that are written: its name, and the text of its value over the columns `c0`, `c1`, ..."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """An INSERT into an open table. Raises what is wrong with it as far as the table's columns say so.
+
+    - `values`: those of the statement's parameters.
+    - `case_sensitive`: whether listed columns must have the same case.
+    - `checks_floats`: whether floats that may be rounded integers are refused for integer columns.
+    """
+
+    statement: Insert
+    target: Target
+    options: WriteOptions
+    values: Mapping[str, Any]
+    case_sensitive: bool = False
+    checks_floats: bool = False
+
+    @property
+    def _fields(self) -> Sequence[t.Field]:
+        return self.target.writes.schema.fields
+
+    def _column(self, name: str) -> t.Field:
+        """The column of a name, in any case unless the table, or the session, tells columns apart by it."""
+        names = [each.name for each in self._fields]
+        found = named_alike(name, names, case_sensitive=self.case_sensitive)
+        if len(found) != 1:
+            what = f"the table {self.target.name} has no column {name!r}" if not found else f"{name!r} is ambiguous"
+            raise NoSuchColumn(f"{what}.{nearest(name, names)} Columns: {', '.join(names)}")
+        return next(each for each in self._fields if each.name == found[0])
+
+    @cached_property
+    def partition(self) -> dict[str, str]:
+        """The values of PARTITION, as text, by column."""
+        partitioning = self.target.scan.table.partitioning
+        names = set(self.target.writes.partition_sources).intersection(
+            names[0] for names in map(parse_reference, _fields_of(partitioning)) if len(names) == 1
+        )
+        found = {}
+        for name, value in self.statement.partition:
+            column = self._column(name)
+            if column.name not in names:
+                raise InvalidStatement(
+                    f"PARTITION names columns by whose values the table is partitioned, and {column.name!r} is none: "
+                    f"the partitioning of {self.target.name} is {partitioning}"
+                )
+            if value is not None:
+                found[column.name] = with_values(value.text, self.values)
+        return found
+
+    @cached_property
+    def listed(self) -> list[t.Field] | None:
+        """The columns that the query's columns are for, in order; None if they are matched by name."""
+        if self.statement.by_name:
+            return None
+        if self.statement.columns is None:
+            return [each for each in self._fields if each.name not in self.partition]
+        found = [self._column(name) for name in self.statement.columns]
+        names = [each.name for each in found]
+        if twice := [name for n, name in enumerate(names) if name in names[:n]]:
+            raise InvalidStatement(f"the column {twice[0]!r} is listed twice")
+        if both := [each.name for each in found if each.name in self.partition]:
+            raise InvalidStatement(f"the column {both[0]!r} is listed, and has a value in PARTITION")
+        return found
+
+    @cached_property
+    def _with_defaults(self) -> tuple[str, frozenset[int]]:
+        text = self.statement.query.text
+        rules, has_others = self.target.writes.rules, bool(self.partition)
+        text, places = with_defaults(text, self.listed, rules, has_others=has_others)
+        clause = self.statement.with_clause
+        if clause is None:
+            return text, places
+        is_nested = tokens(text)[0].text.upper() == "WITH"
+        return f"{clause}\n" + (f"SELECT * FROM ({text}\n)" if is_nested else text), places
+
+    @property
+    def query(self) -> str:
+        """The query, without `DEFAULT`."""
+        return self._with_defaults[0]
+
+    def outputs(self, found: Columns, kinds: Sequence[t.Type], *, ansi: bool) -> list[Output]:
+        """The columns to write.
+
+        Args:
+            found: The names and types of the query's columns.
+            kinds: The types of the values of PARTITION.
+            ansi: Whether the session's casts fail for values that do not fit.
+
+        Raises:
+            SchemaMismatch: Their number or types are not those of the columns.
+            NoSuchColumn: BY NAME, and the table does not have one.
+        """
+        _, left_out = self._with_defaults
+        outputs = []
+        for n, (column, (name, kind)) in enumerate(zip(self._matched(found), found, strict=True)):
+            if n in left_out:
+                continue
+            if column is not None and self.listed is not None:
+                _check_members(column.name, kind, column.type)
+            text = quoted(f"c{n}")
+            if column is None:
+                outputs.append(Output(name, text))
+                continue
+            evolves = self.statement.with_schema_evolution
+            members = Members(evolves, evolves and self.target.writes.fills_members)
+            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, members=members)
+            outputs.append(Output(column.name, value))
+        for (name, text), kind in zip(self.partition.items(), kinds, strict=True):
+            outputs.append(Output(name, assigned(text, kind, self._column(name), ansi=ansi)))
+        return outputs
+
+    def _matched(self, found: Columns) -> list[t.Field | None]:
+        """The table's column for each of the query's; None for one to add."""
+        evolves = self.statement.with_schema_evolution
+        names = [name for name, _ in found]
+        if self.listed is None:
+            known = [each.name for each in self._fields]
+            if both := [name for name in names if name.lower() in {each.lower() for each in self.partition}]:
+                raise InvalidStatement(f"the query has the column {both[0]!r}, which has a value in PARTITION")
+            return [
+                self._column(each)
+                if not evolves or named_alike(each, known, case_sensitive=self.case_sensitive)
+                else None
+                for each in names
+            ]
+        is_whole = self.statement.columns is None
+        if len(found) < len(self.listed) or (len(found) > len(self.listed) and not (evolves and is_whole)):
+            wanted = ", ".join(each.name for each in self.listed)
+            raise SchemaMismatch(
+                f"INSERT INTO {self.target.name}: the query has {len(found)} columns ({', '.join(names)}), and they "
+                f"are for {len(self.listed)} ({wanted}). Columns are matched by their places: list those that there "
+                "are, INSERT INTO table (a, b) ..., or match them BY NAME"
+            )
+        return [*self.listed, *[None] * (len(found) - len(self.listed))]
+
+    def projected(self, outputs: Sequence[Output], count: int) -> str:
+        """The query with the columns to write, of those that it has."""
+        columns = ", ".join(f"{each.text} AS {quoted(each.name)}" for each in outputs)
+        names = ", ".join(quoted(f"c{n}") for n in range(count))
+        return f"SELECT {columns} FROM ({self.query}\n) AS `lakescan_rows` ({names})"
+
+    def write(
+        self, rows: Rows, outputs: Sequence[Output], value_of: Callable[[str], Any], *, reads_target: bool
+    ) -> WriteResult:
+        """Write the rows, and commit them.
+
+        Args:
+            rows: The rows.
+            outputs: Their columns.
+            value_of: The value of a constant expression.
+            reads_target: Whether the query reads the table: an overwrite is then a conflict with all commits since.
+        """
+        if not self.statement.overwrite:
+            return append_rows(self.target, rows, self.options)
+        where = self._replaced({each.name: each.text for each in outputs}, value_of)
+        return overwrite_rows(self.target, rows, self.options, where, reads_target=reads_target)
+
+    def _replaced(self, texts: Mapping[str, str], value_of: Callable[[str], Any]) -> Predicate | None:
+        """The rows that an overwrite replaces; None for all, or for those of the partitions of new rows."""
+        if self.statement.replace_where is not None:
+            return as_predicate(with_values(self.statement.replace_where.text, self.values))
+        if not self.partition or self.options.is_dynamic:
+            return None
+        tests: list[Predicate] = []
+        for name in self.partition:
+            value = value_of(texts[name])
+            tests.append(IsNull(quoted(name)) if value is None else Comparison(quoted(name), op="=", value=value))
+        return conjunction(tests)
+
+
+def _fields_of(partitioning: str) -> tuple[str, ...]:
+    return split_list(partitioning, keep_calls=True)
+
+
+def inserted(
+    statement: Insert,
+    found: ChangedTable,
+    values: Mapping[str, Any],
+    run: Callable[[Insertion], WriteResult],
+    *,
+    dynamic: bool = False,
+    case_sensitive: bool = False,
+    checks_floats: bool = False,
+) -> WriteResult:
+    """Run an INSERT by an engine.
+
+    Args:
+        statement: The statement.
+        found: Its table.
+        values: The values of its parameters, by name.
+        run: Runs it.
+        dynamic: Whether an overwrite replaces the partitions of its rows, where not all of them have values.
+        case_sensitive: Whether listed columns must have the same case as the table's.
+        checks_floats: As for `Insertion`.
+    """
+    count = len(_fields_of(found.table.partitioning))
+    given = [value for _, value in statement.partition if value is not None]
+    is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
+    more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
+    options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {}), **statement.options}
+    return found.run(
+        options,
+        lambda target, checked: run(Insertion(statement, target, checked, values, case_sensitive, checks_floats)),
+    )
+
+
+def insert(
+    statement: Insert, args: Mapping[str, Any], frames: Mapping[str, Any], within: tuple[str, ...], text: str
+) -> WriteResult:
+    """Run an INSERT of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
+
+    def run(text: str) -> Query:
+        return query(text, args or None, frames, within)
+
+    def value_of(text: str) -> Any:
+        return run(f"SELECT {text} AS v").to_arrow()["v"][0].as_py()
+
+    def written(one: Insertion) -> WriteResult:
+        asked = run(one.query)
+        columns = columns_of(asked)
+        kinds = [columns_of(run(f"SELECT {text} AS v"))[0][1] for text in one.partition.values()]
+        outputs = one.outputs(columns, kinds, ansi=True)
+        rows = run(one.projected(outputs, len(columns)))
+        reader = rows.to_reader()
+        reads_target = reads(rows, one.target.scan.table.location)
+        return one.write(ArrowRows(reader.schema, reader), outputs, value_of, reads_target=reads_target)
+
+    found = changed_table(statement.target, within, frames, text)
+    return inserted(statement, found, args, written, checks_floats=may_have_rounded(frames))
+
+
+def _check_members(path: str, found: t.Type, kind: t.Type) -> None:
+    """Refuse members of structs in another order than the column's.
+
+    Columns are matched by place here, and Spark matches members by place, too, Delta sometimes by name: the writer
+    matches them by name, so only the same order means the same to all.
+    """
+    match found, kind:
+        case t.Struct(), t.Struct():
+            places = places_of(found.fields, kind.fields)
+            order = [place for place in places if place is not None]
+            if order != sorted(order):
+                theirs, ours = (", ".join(each.name for each in of.fields) for of in (found, kind))
+                raise SchemaMismatch(
+                    f"column {path!r} has the members {ours}, and its value {theirs}. INSERT matches by place: give "
+                    "them in the column's order, or match them by name, INSERT INTO table BY NAME"
+                )
+            for each, place in zip(found.fields, places, strict=True):
+                if place is not None:
+                    _check_members(f"{path}.{each.name}", each.type, kind.fields[place].type)
+        case t.ListOf(), t.ListOf():
+            _check_members(f"{path}.element", found.element.type, kind.element.type)
+        case t.MapOf(), t.MapOf():
+            _check_members(f"{path}.key", found.key.type, kind.key.type)
+            _check_members(f"{path}.value", found.value.type, kind.value.type)

@@ -1,0 +1,167 @@
+"""Takes the rows of a statement's query: notes which rows of the target go, and writes new and changed ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.common.metadata_columns import CHANGE_TYPE
+from lakescan.statements.rows.positions import FoundRows
+from lakescan.statements.rows.select import ACTION_AT, FILE_AT, POSITION_AT, ChangeQuery, RowAction
+from lakescan.statements.rows.statements import Action, When
+from lakescan.transaction.row_changes import RowCounts
+from lakescan.writing.column_rules import MARKS, NewRows
+from lakescan.writing.partitioned_writer import PartitionedWriter
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+
+_KINDS = {
+    Action.UPDATE: ("update_preimage", "update_postimage"),
+    Action.DELETE: ("delete", ""),
+    Action.INSERT: ("", "insert"),
+}
+
+
+@dataclass(frozen=True)
+class ChangeWrites:
+    """How the rows of a statement are written. Pickled for workers.
+
+    - `rows`: new rows; `moved`: rows that may have been in other files before, which have hidden columns behind those
+      of the table: the first is their row id.
+    - `changes`: rows of change files; None where the table records none.
+    """
+
+    query: ChangeQuery
+    rows: TableWrites
+    moved: TableWrites
+    changes: TableWrites | None
+    write_id: str
+
+    @property
+    def updates(self) -> bool:
+        """Whether rows may be updated."""
+        return any(each.action == Action.UPDATE for each in self.query.actions.values())
+
+
+@dataclass
+class Sunk:
+    """What was found and written."""
+
+    rows: FoundRows
+    files: list[WrittenFile]
+    change_files: list[WrittenFile] = field(default_factory=list)
+    counts: RowCounts = field(default_factory=RowCounts)
+
+
+class ChangeSink:
+    """Takes batches of the query's rows; `close` or `undo` ends it. `task` tells it from others of the statement."""
+
+    def __init__(self, writes: ChangeWrites, task: int | None = None) -> None:
+        self._writes, self._query = writes, writes.query
+        self._found = FoundRows(is_unique=writes.query.checks_matches)
+        self._counts = Counter[tuple[Action, bool]]()  # by action, and whether there is no row of the source
+        table = writes.rows
+        rules = table.rules
+        self._target = writes.moved if writes.updates else table
+        self._hidden = self._target.schema.fields[len(table.schema.fields) :]
+        self._inserts = NewRows(rules, table.schema, {}, task)
+        # Rows that are updated keep their ids.
+        self._updates = NewRows(replace(rules, identities={}), table.schema, {}, task)
+        self._writer: PartitionedWriter | None = None
+        self._changes: PartitionedWriter | None = None
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take rows; raises `FoundTwice`, and `SchemaMismatch` for rows that the table does not take."""
+        numbers = np.asarray(batch.column(ACTION_AT).cast(pa.int32()).fill_null(0))
+        is_changed = np.isin(numbers, [n for n, each in self._query.actions.items() if each.action != Action.INSERT])
+        self._found.add(batch.column(FILE_AT), batch.column(POSITION_AT), is_changed)
+        for number, action in self._query.actions.items():
+            mask = numbers == number
+            count = int(mask.sum())
+            if count:
+                self._counts[action.action, action.when == When.NOT_MATCHED_BY_SOURCE] += count
+                self._change(action, batch if count == batch.num_rows else batch.filter(pa.array(mask)))
+
+    def _change(self, action: RowAction, rows: pa.RecordBatch) -> None:
+        before, after = _KINDS[action.action]
+        if before and self._writes.changes is not None:
+            self._record(_columns(rows, self._query.old), before)
+        if not after:
+            return
+        made = self._updates if action.action == Action.UPDATE else self._inserts
+        start = 0
+        for done in made.completed([_columns(rows, action.values)]):
+            hidden = self._hidden_values(rows.slice(start, done.num_rows))
+            start += done.num_rows
+            self._written().write(_extended(done, self._target.schema.names, hidden))
+            if self._writes.changes is not None:
+                self._record(done, after)
+
+    def _hidden_values(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """The row ids of rows that are updated; whatever else is tracked is that of the commit."""
+        values: list[pa.Array] = [pa.nulls(rows.num_rows, each.type.arrow()) for each in self._hidden]
+        if values and self._query.row_id is not None:
+            values[0] = rows.column(self._query.row_id).cast(pa.int64())
+        return values
+
+    def _record(self, rows: pa.RecordBatch, kind: str) -> None:
+        assert self._writes.changes is not None
+        if self._changes is None:
+            self._changes = PartitionedWriter(self._writes.changes, self._writes.write_id)
+        self._changes.write(rows.append_column(CHANGE_TYPE.name, pa.repeat(kind, rows.num_rows)))
+
+    def _written(self) -> PartitionedWriter:
+        if self._writer is None:
+            self._writer = PartitionedWriter(self._target, self._writes.write_id)
+        return self._writer
+
+    def close(self) -> Sunk:
+        """Finish all files."""
+        files = [] if self._writer is None else self._writer.close()
+        if marks := self._inserts.marks:
+            files = [replace(each, details={**each.details, MARKS: marks}) for each in files]
+        changes = [] if self._changes is None else self._changes.close()
+        return Sunk(self._found, files, changes, self._row_counts())
+
+    def _row_counts(self) -> RowCounts:
+        matched, alone = ({each: self._counts[each, is_alone] for each in Action} for is_alone in (False, True))
+        return RowCounts(
+            matched[Action.INSERT],
+            matched[Action.UPDATE] + alone[Action.UPDATE],
+            matched[Action.DELETE] + alone[Action.DELETE],
+            updated_alone=alone[Action.UPDATE],
+            deleted_alone=alone[Action.DELETE],
+        )
+
+    def undo(self) -> None:
+        """Remove all files that were written."""
+        for each in (self._writer, self._changes):
+            if each is not None:
+                each.undo()
+
+
+def _columns(rows: pa.RecordBatch, places: Mapping[str, int]) -> pa.RecordBatch:
+    """Columns of the query under their names in the table."""
+    if not places:  # all columns are filled: the rows have none, and their number
+        return rows.select([])
+    return pa.RecordBatch.from_arrays([rows.column(place) for place in places.values()], names=list(places))
+
+
+def _extended(rows: pa.RecordBatch, names: Sequence[str], hidden: Sequence[pa.Array]) -> pa.RecordBatch:
+    """The rows with hidden columns behind their own."""
+    return pa.RecordBatch.from_arrays([*rows.columns, *hidden], names=list(names)) if hidden else rows
+
+
+def total(counts: Sequence[RowCounts]) -> RowCounts:
+    """The sum of counts."""
+    return RowCounts(
+        sum(each.inserted for each in counts),
+        sum(each.updated for each in counts),
+        sum(each.deleted for each in counts),
+        sum(each.copied for each in counts),
+        updated_alone=sum(each.updated_alone for each in counts),
+        deleted_alone=sum(each.deleted_alone for each in counts),
+    )

@@ -1,0 +1,159 @@
+"""What `Table` calls to change rows: deletes, updates, merges and upserts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakescan import engines
+from lakescan.common import types as t
+from lakescan.common.executors import PlanningExecutor
+from lakescan.common.references import quoted
+from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, UnsupportedFeature
+from lakescan.expressions.predicate import Predicate
+from lakescan.open_table import Table
+from lakescan.scan import Scan
+from lakescan.statements.rows.equality_upserts import check_keys, upsert_by_equality
+from lakescan.statements.rows.execute import change, read_again
+from lakescan.statements.rows.merge import SOURCE, MergeBuilder, assignments_of, merge_of
+from lakescan.statements.rows.select import TARGET
+from lakescan.statements.rows.statements import Action, Clause, Delete, Update, When
+from lakescan.statements.rows.upsert_keys import StoredKeys
+from lakescan.statements.select.frames import arrow_table
+from lakescan.statements.select.query import columns_of, query
+from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ChangeResult
+
+_EVERY = (Clause(When.MATCHED, Action.UPDATE, None, None), Clause(When.NOT_MATCHED, Action.INSERT, None, None))
+
+
+def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
+    """Delete the rows of a target that match a condition; see `Table.delete`."""
+    condition, given = _condition(where)
+    return change(target, Delete(_unnamed(target), condition), {}, executor=executor, of_sql=False, given=given)
+
+
+def update(target: Target, values: Mapping[str, str], where: str | Predicate | None) -> ChangeResult:
+    """Update the rows of a target that match a condition; see `Table.update`."""
+    condition, given = _condition(where)
+    return change(target, Update(_unnamed(target), assignments_of(values), condition), {}, given=given)
+
+
+def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | None]:
+    """A condition as SQL text, or as a filter of Python."""
+    return (None, where) if isinstance(where, Predicate) else (None if where is None else Sql(where), None)
+
+
+def _unnamed(target: Target) -> TableName:
+    """The name of a table whose statement has none: a column that is called `t` is not taken for it."""
+    is_taken = any(name.lower() == "t" for name in target.writes.schema.names)
+    return TableName((TARGET if is_taken else "t",))
+
+
+def merge(
+    run: Callable[[Callable[[Target], ChangeResult]], ChangeResult],
+    source: Any,
+    on: str,
+    source_alias: str,
+    target_alias: str,
+) -> MergeBuilder:
+    """A MERGE of rows into a table, which `run` opens for it; see `Table.merge`."""
+    statement = merge_of(on, target_alias, source_alias)
+    return MergeBuilder(statement, lambda found: run(lambda target: change(target, found, {SOURCE: source})))
+
+
+def upsert(target: Target, rows: Any, keys: Sequence[str] | None, mode: str | None = None) -> ChangeResult:
+    """Update rows by keys, and insert the others; see `Table.upsert`."""
+    names = keys_of(target, keys)
+    if target.has_committed():
+        return ChangeResult()
+    if mode == "equality":
+        return _upsert_by_equality(target, rows, names)
+    source = read_again("rows", rows)
+    columns, ansi = _columns_of(source)
+    stored = StoredKeys.of(target, columns, names, ansi=ansi)
+    try:
+        _check_keys(target, source, stored)
+        _check_unique(target, source, stored.source(SOURCE), names)
+    except QueryFailed as error:
+        raise QueryFailed(f"upsert into {target.name}: {stored.shown}: {error}") from error
+    on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
+    statement = replace(merge_of(on, "t", "s"), source=Sql(stored.source(SOURCE)), clauses=_EVERY)
+    return change(target, statement, {SOURCE: source})
+
+
+def _upsert_by_equality(target: Target, rows: Any, keys: Sequence[str]) -> ChangeResult:
+    if hasattr(rows, "sparkSession"):
+        raise UnsupportedFeature(
+            "Table.upsert of a Spark frame with upsert-mode=equality", "Use lakescan.spark.upsert_sink(...)(frame)."
+        )
+    source = rows.scan() if isinstance(rows, Table) else rows
+    table = source.to_arrow() if isinstance(source, Scan) else arrow_table("rows", source)
+    of_keys = check_keys(table, keys, target.name)
+    stored = StoredKeys.of(target, _columns_of(table)[0], keys, ansi=True)
+    _check_keys(target, table, stored)
+    _check_unique(target, table, stored.source(SOURCE), of_keys)
+    return upsert_by_equality(target, table, keys)
+
+
+def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
+    """The columns of a source with their types in Spark, and whether the casts of its engine fail."""
+    if hasattr(rows, "sparkSession"):
+        columns, ansi = engines.load("spark").columns_of(rows)
+        return columns, ansi
+    return dict(columns_of(query(f"SELECT * FROM `{SOURCE}`", None, {SOURCE: rows}, ()))), True
+
+
+def _found(rows: Any, text: str) -> list[dict[str, Any]]:
+    """The rows of a query of a source."""
+    if hasattr(rows, "sparkSession"):
+        table = engines.load("spark").run_sql(rows.sparkSession, text, None, **{SOURCE: rows}).toArrow()
+    else:
+        table = query(text, None, {SOURCE: rows}, ()).to_arrow()
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def _check_keys(target: Target, rows: Any, stored: StoredKeys) -> None:
+    """Raise `SchemaMismatch` if a key would be stored as another, and could be that of an existing row then."""
+    text = stored.changed_in(SOURCE)
+    if text is None:
+        return
+    found = _found(rows, text)
+    if found:
+        stored.refuse(target.name, found[0])
+
+
+def _check_unique(target: Target, rows: Any, source: str, keys: Sequence[str]) -> None:
+    """Raise `AmbiguousMerge` if rows have the same keys: one could not be told from an update of the other."""
+    columns = ", ".join(quoted(name) for name in keys)
+    filled = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in keys)
+    found = _found(
+        rows,
+        f"SELECT {columns}, count(*) AS `__lakescan_count` FROM {source} WHERE {filled} GROUP BY {columns} "
+        "HAVING count(*) > 1 LIMIT 1",
+    )
+    if found:
+        *values, count = found[0].items()
+        shown = ", ".join(f"{name} = {value!r}" for name, value in values)
+        raise AmbiguousMerge(
+            f"upsert into {target.name}: {count[1]:,} of the new rows have {shown}, and which of them counts is not "
+            "defined. Nothing was changed. Keep one row for each key"
+        )
+
+
+def keys_of(target: Target, keys: Sequence[str] | None) -> list[str]:
+    """The columns that identify a row: those that are given, else the table's identifier fields."""
+    schema = target.scan.snapshot.schema
+    if keys:
+        return [schema.column(name).name for name in keys]
+    names = [schema.path_of[each] for each in schema.identifier_ids]
+    if not names:
+        raise InvalidOption(
+            f"{target.name} has no identifier fields (primary key): name the columns that identify a row, keys=[...]"
+        )
+    if nested := [name for name in names if name not in schema.names]:
+        raise UnsupportedFeature(f"upserts by the member {nested[0]!r} of a struct", "Use merge.")
+    return names

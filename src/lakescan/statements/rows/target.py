@@ -1,0 +1,138 @@
+"""The table that a statement changes, by the name that it has in the statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lakescan.catalogs.registry import is_known, known
+from lakescan.common.identifiers import Identifier
+from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
+from lakescan.expressions.predicate import TRUE
+from lakescan.open_table import Table
+from lakescan.opening import open_table
+from lakescan.options.read import ReadOptions
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
+from lakescan.options.write import WriteOptions
+from lakescan.statements.select.tables import FORMATS
+from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.text import underlined_at
+from lakescan.transaction.base import Target
+
+_BRANCH, _TAG = "branch_", "tag_"
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class ChangedTable:
+    """A table, and the write options that its name means: `t.branch_audit` is a branch.
+
+    `session` is how the session that runs the statement stages rows.
+    """
+
+    table: Table
+    options: Mapping[str, Any]
+    session: SessionSettings = NO_SESSION
+
+    def run(self, options: Mapping[str, Any], change: Callable[[Target, WriteOptions], _Result]) -> _Result:
+        """Run a statement on the table as it is now.
+
+        Args:
+            options: Further write options.
+            change: Runs it.
+        """
+        return self.table.written_by({**self.options, **options}, change, self.session)
+
+
+def changed_table(
+    name: TableName, within: tuple[str, ...], frames: Mapping[str, Any], text: str | None = None
+) -> ChangedTable:
+    """The table of a statement.
+
+    Args:
+        name: Its name in the statement.
+        within: The catalog and namespace of short names.
+        frames: Tables that the user gave by name.
+        text: The statement, for messages.
+
+    Raises:
+        NoSuchTable: There is no such table; the message underlines the name.
+        InvalidStatement: It is data that cannot be changed.
+
+    Example:
+        >>> changed_table(TableName(("shop", "orders")), ("local",), {}).table.append(rows)
+    """
+    parts = name.parts
+    given = {each.lower(): frame for each, frame in frames.items()}.get(parts[0].lower())
+    if given is not None and len(parts) == 1:
+        if not isinstance(given, Table):
+            raise InvalidStatement(f"{parts[0]} is {type(given).__name__}, not a table: its rows cannot be changed")
+        return ChangedTable(given, {})
+    try:
+        return _of_path(parts) if _is_path(parts) else _of_catalog(parts, within)
+    except (NoSuchTable, NoSuchNamespace) as error:
+        place = "" if text is None else underlined_at(text, name.start, name.end)
+        raise type(error)(f"{error}{place}") from error
+
+
+def names_table(name: TableName, within: tuple[str, ...], frames: Mapping[str, Any]) -> bool:
+    """Whether a name can only mean a table here: by its path, a known catalog, or data that the user gave.
+
+    Example:
+        >>> names_table(TableName(("local", "shop", "orders")), (), {})
+        True
+    """
+    parts = name.parts
+    is_given = len(parts) == 1 and parts[0].lower() in {each.lower() for each in frames}
+    return is_given or _is_path(parts) or (len(parts) > 1 and is_known(parts[0])) or bool(within)
+
+
+def _is_path(parts: tuple[str, ...]) -> bool:
+    return parts[0].lower() in FORMATS and (len(parts) == 2 or (len(parts) == 3 and not is_known(parts[0])))
+
+
+def _of_path(parts: tuple[str, ...]) -> ChangedTable:
+    table = open_table(parts[1], ReadOptions.of({"format": parts[0].lower()}))
+    spec = table.scan().spec
+    if spec.selector is not None or spec.condition != TRUE:  # /table@v3, /table/date=2026-01-31
+        raise InvalidStatement(
+            f"{parts[1]} is a state or a part of a table: its rows cannot be changed. Name the table"
+        )
+    return _of_branch(table, parts[2], parts) if len(parts) > 2 else ChangedTable(table, {})
+
+
+def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable:
+    if len(parts) > 2 and is_known(parts[0]):
+        candidates = [parts]
+    elif within:
+        candidates = [(*within, *parts)] if len(parts) == 1 else [(within[0], *parts), (*within, *parts)]
+    else:
+        hint = nearest(parts[0], known())
+        raise NoSuchTable(
+            f"there is no table {'.'.join(parts)!r}.{hint} Tables are named catalog.namespace.table (see "
+            "lakescan.catalog), iceberg.`path` or delta.`path`; short names need USE."
+        )
+    missing: Exception | None = None
+    for full in candidates:
+        for names, branch in ((full, None), (full[:-1], full[-1])):
+            if len(names) < 3 or (branch is not None and not branch.lower().startswith((_BRANCH, _TAG))):
+                continue
+            try:
+                table = open_table(Identifier(names[0], names[1:-1], names[-1]), ReadOptions.of({}))
+            except (NoSuchTable, NoSuchNamespace) as error:
+                missing = missing or error
+            else:
+                return ChangedTable(table, {}) if branch is None else _of_branch(table, branch, parts)
+    raise missing or NoSuchTable(f"there is no table {'.'.join(parts)!r}: tables are named catalog.namespace.table")
+
+
+def _of_branch(table: Table, part: str, parts: tuple[str, ...]) -> ChangedTable:
+    """A branch of a table, which is there: a statement makes none by a mistyped name. `parts` is the whole name."""
+    if part.lower().startswith(_TAG):
+        raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")
+    if not part.lower().startswith(_BRANCH):
+        raise NoSuchTable(f"{part!r} is no branch: rows of a table, or of table.branch_<name>, can be changed")
+    branch = part[len(_BRANCH) :]
+    table.scan().as_of(branch=branch).spec.snapshot  # noqa: B018  raises for a branch that the table does not have
+    return ChangedTable(table, {"branch": branch})

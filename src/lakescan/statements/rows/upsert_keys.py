@@ -1,0 +1,150 @@
+"""Keys of upserts as their columns store them: what is compared with the table is what will be written.
+
+Else a key that is stored as another one, such as 5.5 in a BIGINT, would be a second row with an existing key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.references import quoted
+from lakescan.errors import SchemaMismatch
+from lakescan.statements.duckdb.types import Foreign, plain
+from lakescan.statements.rows.assignment import assigned
+from lakescan.transaction.base import Target
+from lakescan.writing.text_lengths import TextLength
+
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A key in the rows of a source.
+
+    - `name`: the source's column; `column`: the table's, `type` its type for messages.
+    - `text`: the SQL of the value that is stored.
+    - `changed`: the SQL of whether this is another value than the source has; None if it never is.
+    """
+
+    name: str
+    column: t.Field
+    type: str
+    text: str
+    changed: str | None
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with a key that would change, behind its value."""
+        return (
+            f"which the key column {self.column.name!r} ({self.type}) would store as another value. Nothing was "
+            "changed. Round or cast the keys first"
+        )
+
+
+@dataclass(frozen=True)
+class StoredKeys:
+    """The keys that are not stored just as a source has them; `columns` are all of the source."""
+
+    columns: tuple[str, ...]
+    keys: tuple[StoredKey, ...]
+
+    @staticmethod
+    def of(target: Target, columns: Mapping[str, t.Type], keys: Sequence[str], *, ansi: bool) -> StoredKeys:
+        """How keys are stored.
+
+        Args:
+            target: The table.
+            columns: The source's columns, with their types in Spark.
+            keys: The table's columns that are keys. That the source lacks one is told elsewhere.
+            ansi: Whether casts of the engine fail for values that do not fit.
+
+        Raises:
+            SchemaMismatch: A type is not stored in the column.
+        """
+        given = {name.lower(): name for name in columns}
+        pairs = [(given[key.lower()], target.writes.schema.column(key)) for key in keys if key.lower() in given]
+        found = [_stored(name, columns[name], column, target, ansi) for name, column in pairs]
+        return StoredKeys(tuple(columns), tuple(each for each in found if each is not None))
+
+    @property
+    def shown(self) -> str:
+        """The keys, for messages."""
+        return ", ".join(f"the key {each.column.name!r} is {each.type}" for each in self.keys)
+
+    def source(self, name: str) -> str:
+        """What stands for the rows of a source in FROM: its name, or a query with keys as they are stored."""
+        if not self.keys:
+            return quoted(name)
+        return f"(SELECT {', '.join(self.items)} FROM {quoted(name)})"
+
+    @property
+    def items(self) -> list[str]:
+        """The columns of a SELECT of all columns."""
+        texts = {each.name: each.text for each in self.keys}
+        return [f"{texts[name]} AS {quoted(name)}" if name in texts else quoted(name) for name in self.columns]
+
+    @property
+    def tested(self) -> list[StoredKey]:
+        """Those that may be stored as other values."""
+        return [each for each in self.keys if each.changed is not None]
+
+    def changed_in(self, name: str) -> str | None:
+        """A query of one row of a source with a key that would change; None if there is none."""
+        if not self.tested:
+            return None
+        items = [quoted(each.name) for each in self.tested]
+        items += [f"coalesce({each.changed}, FALSE) AS {quoted(_mark(n))}" for n, each in enumerate(self.tested)]
+        condition = " OR ".join(f"({each.changed})" for each in self.tested)
+        return f"SELECT {', '.join(items)} FROM {quoted(name)} WHERE {condition} LIMIT 1"
+
+    def refuse(self, table: str, row: Mapping[str, Any]) -> None:
+        """Raise `SchemaMismatch` for a row of `changed_in`."""
+        for n, each in enumerate(self.tested):
+            if row[_mark(n)]:
+                raise SchemaMismatch(f"upsert into {table}: a row has {each.name} = {row[each.name]!r}, {each.problem}")
+
+
+def _mark(number: int) -> str:
+    return f"__lakescan_changed_{number}"
+
+
+def _stored(name: str, found: t.Type, column: t.Field, target: Target, ansi: bool) -> StoredKey | None:
+    kind, given = plain(column.type), quoted(name)
+    length = target.writes.rules.lengths.get(column.name)
+    if column.type == t.UUID and found == t.STRING:
+        return StoredKey(name, column, "uuid", f"lower({given})", None)
+    if isinstance(length, TextLength):
+        text = assigned(given, found, column, ansi=ansi)
+        if length.is_padded:
+            short = f"rtrim({text})"
+            padded = f"rpad({short}, {length.length}, ' ')"
+            return StoredKey(name, column, str(length), padded, f"length({short}) > {length.length}")
+        return StoredKey(name, column, str(length), text, f"length({text}) > {length.length}")
+    if found in (kind, t.UNKNOWN) or isinstance(found, Foreign) or _is_kept(found, kind):
+        return None
+    text = assigned(given, found, column, ansi=ansi)
+    return StoredKey(name, column, str(column.type), text, _changed(given, text, found, kind))
+
+
+def _is_kept(found: t.Type, kind: t.Type) -> bool:
+    """Whether values are compared as they are, and stored without change if at all."""
+    whole = found in t.INTEGRAL and kind in t.INTEGRAL
+    return whole or t.widens(found, kind) or (found == t.DATE and isinstance(kind, t.Timestamp))
+
+
+def _changed(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None:
+    """Whether a key is stored as another value; texts are compared as more exact numbers and times."""
+    exact = given
+    if found == t.STRING:
+        if isinstance(kind, t.Decimal) and kind.precision < _MOST_DIGITS:
+            exact = f"CAST({given} AS DECIMAL({_MOST_DIGITS}, {_MOST_DIGITS - kind.precision + kind.scale}))"
+        elif kind == t.DATE:
+            exact = f"CAST({given} AS TIMESTAMP_NTZ)"
+        else:
+            return None
+    if found in t.FLOATING and kind in t.INTEGRAL:  # it may have been rounded before
+        return f"(abs({given}) >= {t.exact_integers(found)} OR NOT ({stored} <=> {exact}))"
+    return None if kind == t.STRING else f"NOT ({stored} <=> {exact})"

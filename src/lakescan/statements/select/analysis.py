@@ -1,0 +1,246 @@
+"""A statement with its tables opened, and what of it each scan does: the same for every engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.aggregates import known_by_metadata
+from lakescan.changes import Changes
+from lakescan.common import types as t
+from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.open_table import Table
+from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
+from lakescan.statements.duckdb.queries import Given
+from lakescan.statements.duckdb.statement import Translated, translated
+from lakescan.statements.duckdb.types import of_arrow, plain
+from lakescan.statements.select.catalog_views import with_catalog_views
+from lakescan.statements.select.conditions import ValuesOf
+from lakescan.statements.select.join_keys import JoinKeys
+from lakescan.statements.select.parameters import with_collections
+from lakescan.statements.select.pushdown import pushed_down
+from lakescan.statements.select.relations import Pushed
+from lakescan.statements.select.renaming import renamed, with_views
+from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.table_changes import is_call
+from lakescan.statements.select.table_references import Occurrence, occurrences
+from lakescan.statements.select.tables import Named, Tables
+from lakescan.statements.select.views import Views
+from lakescan.statements.syntax.parse import Arguments, has_pipes, parsed, with_literals, with_named_parameters
+from lakescan.statements.syntax.spark_syntax import respelled, with_named_tables
+from lakescan.statements.syntax.table_options import check_hints, with_clauses
+
+PREFIX = "lakescan_table_"
+_ABSENT = re.compile(r"^(there is no column '(?:[^\n]*\.)?([^\n.]*)'\.) There are: [^\n]*?\.(?=\Z| \(line)")
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """A query.
+
+    - `text`: the statement, with names for its parameters; `tree`: parsed. `values`: of its parameters, by name.
+    - `named`: what its tables are; `unknown`: names that may be the engine's own.
+    - `frames`: the rows that the user gave by name, for queries in this process.
+    """
+
+    text: str
+    tree: Any
+    values: Mapping[str, Any]
+    tables: Tables
+    named: Mapping[Occurrence, Named]
+    unknown: tuple[Occurrence, ...]
+    frames: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @cached_property
+    def pushed(self) -> dict[Occurrence, Pushed]:
+        """What goes into the scan of each table that is no metadata table."""
+        nothing = {each: Pushed() for each, named in self.named.items() if named.schema is not None}
+        if not self.tables.settings.reads_as_default or has_pipes(self.text):
+            return nothing
+        try:
+            return self._pushed()
+        except RecursionError:  # nested too deep
+            return nothing
+
+    def _pushed(self) -> dict[Occurrence, Pushed]:
+        schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
+        columns = {each: self.tables.views.columns(each.names[0]) for each in self.unknown if len(each.names) == 1}
+        frames = {each: names for each, names in columns.items() if names is not None}
+        if not self.values:
+            return pushed_down(self.tree, schemas, frames, self.tables.settings)
+        known = with_literals(self.tree.copy(), self.values)
+        twins = dict(zip(map(id, _tables(self.tree)), _tables(known), strict=True))
+        moved = {each: each.at(twins[id(each.node)]) for each in (*schemas, *frames)}
+        found = pushed_down(
+            known,
+            {moved[each]: schema for each, schema in schemas.items()},
+            {moved[each]: names for each, names in frames.items()},
+            self.tables.settings,
+        )
+        back = {new: each for each, new in moved.items()}
+        return {back[new]: pushed.of(back) for new, pushed in found.items()}
+
+    @cached_property
+    def scans(self) -> dict[Occurrence, ScanSpec]:
+        """The scans of the tables."""
+        return self.join_keys.narrowed | {each: named.spec for each, named in self.named.items() if named.is_given}
+
+    @cached_property
+    def join_keys(self) -> JoinKeys:
+        """The scans with what the statement says, and what the keys of joins add to them."""
+        specs = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
+        among = {
+            each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
+            for each, pushed in self.pushed.items()
+            if not self.named[each].is_net
+        }
+        return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
+
+    def _has_keys(self, values: ValuesOf) -> bool:
+        """Whether the rows of a scan are those of its table: of net changes, kinds are known only when they are net."""
+        return values.occurrence not in self.named or not self.named[values.occurrence].is_net
+
+    def reads(self, location: str) -> bool:
+        """Whether it reads the table of a location."""
+        return any(named.spec.table.location == location for named in self.named.values())
+
+    @property
+    def aggregated(self) -> Occurrence | None:
+        """The table of a query that consists of its counts, least and greatest values; None for another query."""
+        found = [each for each, pushed in self.pushed.items() if pushed.aggregates and not self.named[each].is_changes]
+        return found[0] if found else None
+
+    @cached_property
+    def known(self) -> list[pa.Scalar] | None:
+        """The only row of the result, if it consists of aggregates that metadata proves."""
+        each = self.aggregated
+        return None if each is None else known_by_metadata(self.scans[each], self.pushed[each].aggregates)
+
+    @cached_property
+    def metadata(self) -> dict[Occurrence, MetadataTable]:
+        """The metadata tables."""
+        found = {each: named.metadata_table for each, named in self.named.items()}
+        return {each: table for each, table in found.items() if table is not None}
+
+    @cached_property
+    def names(self) -> dict[str, ScanSpec | Changes | MetadataTable]:
+        """A name for each table that is read, under which the engine gets its rows."""
+        return dict(zip(map(self.name_of, self.named), map(self._of, self.named), strict=True))
+
+    def _of(self, each: Occurrence) -> ScanSpec | Changes | MetadataTable:
+        if self.named[each].is_net:
+            return Changes(self.scans[each])
+        return self.scans[each] if each in self.scans else self.metadata[each]
+
+    def name_of(self, each: Occurrence) -> str:
+        """The engine's name of a table, which the statement has nowhere else."""
+        number = list(self.named).index(each)
+        return f"{PREFIX}{'_' * self.text.lower().count(PREFIX)}{number}"
+
+    @cached_property
+    def translated(self) -> Translated:
+        """The query in DuckDB's dialect, over the engine's names; tables that are not among these have the user's."""
+        if has_pipes(self.text):
+            raise UnsupportedFeature(
+                "|> in SQL that runs in this process", "Run the statement with lakescan.spark.sql."
+            )
+        places = {each.start: each for each in self.named}
+
+        def given(table: Any) -> Given:
+            first = table.this if is_call(table) else table.parts[0]
+            each = places.get(first.meta.get("start"))
+            if each is not None:
+                hidden = self.named[each].hidden
+                return Given(self.name_of(each), self._columns(each), each.qualifiers, self._pads(each), hidden)
+            name, rows = next((n, f) for n, f in self.frames.items() if n.lower() == table.name.lower())
+            columns = [(field.name, of_arrow(field.type)) for field in rows.schema]
+            return Given(name, columns, frozenset({(name.lower(),)}))
+
+        try:
+            return translated(self.text, given, self.values)
+        except InvalidStatement as error:
+            raise InvalidStatement(_ABSENT.sub(self._with_hint, str(error))) from error
+
+    def _with_hint(self, absent: re.Match[str]) -> str:
+        """That a column is not there, with the columns of the tables: those that are not read may be meant, too."""
+        schemas = [named.schema for named in self.named.values() if named.schema is not None]
+        hidden = {name for named in self.named.values() for name in named.hidden}
+        names = [field.name for schema in schemas for field in schema.fields if field.name not in hidden]
+        if not names:
+            return absent[0]
+        return absent[1] + (nearest(absent[2], names) or f" There are: {', '.join(names[:20])}.")
+
+    def _columns(self, each: Occurrence) -> list[tuple[str, t.Type]]:
+        found = self._of(each)
+        if isinstance(found, Changes):
+            return [(field.name, of_arrow(field.type)) for field in found.schema]
+        schema = found.output if isinstance(found, ScanSpec) else found.schema
+        return [(field.name, plain(field.type)) for field in schema.fields]
+
+    def _pads(self, each: Occurrence) -> dict[str, int]:
+        """The lengths of columns of CHAR(n)."""
+        spec = self.scans.get(each)
+        return {} if spec is None else {field.name: field.pad for field in spec.output.fields if field.pad}
+
+    def text_with(self, names: Mapping[Occurrence, str]) -> str:
+        """The statement's own text with other names for tables; aliases keep the rest of it valid."""
+        return with_clauses(renamed(self.text, self.tree, names))
+
+
+def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
+    """Names that may be of metadata columns (`_file`): none where an engine's `*` would return these columns."""
+    from sqlglot import exp
+
+    names = {each.name.lower() for each in tree.find_all(exp.Identifier) if each.name.startswith("_")}
+    if names and shows_all and any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
+        return set()
+    return names
+
+
+def _tables(tree: Any) -> list[Any]:
+    from sqlglot import exp
+
+    return list(tree.find_all(exp.Table))
+
+
+def analyzed(
+    text: str,
+    arguments: Arguments,
+    frames: Mapping[str, Table | Scan],
+    within: tuple[str, ...],
+    settings: Settings,
+    views: Views | None = None,
+    pinned: ScanSpec | None = None,
+) -> Analyzed:
+    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises.
+
+    `pinned` is a table in the state in which the statement reads it, wherever it names it.
+    """
+    text, values = with_collections(*with_named_parameters(text, arguments))
+    text = respelled(text)
+    tree = parsed(text)
+    if (named_text := with_named_tables(text, tree, values)) != text:
+        text, tree = named_text, parsed(named_text)
+    views = views or Views()
+    if views.has_queries and (whole_text := with_views(text, views, frames, values)) != text:
+        text, tree = whole_text, parsed(whole_text)
+    tables = Tables(text, within, frames, settings, views, values)
+    if pinned is not None:
+        tables.pin(pinned)
+    if (whole_text := with_catalog_views(text, tree, tables, values)) != text:
+        text, tree = whole_text, parsed(whole_text)
+        tables.text = text
+    places = occurrences(tree, text, values)
+    check_hints(text, [each.end for each in places if each.options])
+    found = [(each, tables.named(each)) for each in places]
+    if hidden := _metadata_names(tree, settings.shows_all):
+        found = [(each, None if what is None else what.with_hidden(hidden)) for each, what in found]
+    named = {replace(each, full=what.full): what for each, what in found if what is not None}
+    return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -1,0 +1,122 @@
+"""Conditions of a statement (sqlglot trees), and the columns in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.statements.select.table_references import Occurrence
+
+Path = tuple[str, ...]
+
+
+@dataclass
+class Condition:
+    """A condition whose columns were resolved: `paths` by the nodes' ids."""
+
+    node: Any
+    columns: list[Any]
+
+    def with_paths(self, paths: Sequence[Path]) -> Condition:
+        """The same condition over other columns."""
+        node = self.node.copy()
+        copies = columns_of(node)
+        new = [_column(path) for path in paths]
+        for old, column in zip(copies, new, strict=True):
+            if old is node:
+                node = column
+            else:
+                old.replace(column)
+        return Condition(node, new)
+
+
+@dataclass(frozen=True)
+class ValuesOf:
+    """The values of a column, or of a member of it, of one place where a statement reads a table."""
+
+    occurrence: Occurrence
+    path: Path
+
+
+class AmongValues(Condition):
+    """The condition that a column equals one of the values that other columns have."""
+
+    def __init__(self, column: Any, values: tuple[ValuesOf, ...]) -> None:
+        super().__init__(column, [column])
+        self.values = values
+
+
+def _column(path: Path) -> Any:
+    from sqlglot import exp
+
+    first, *rest = (exp.to_identifier(name, quoted=True) for name in path)
+    return exp.Dot.build([exp.Column(this=first), *rest]) if rest else exp.Column(this=first)
+
+
+def columns_of(node: Any) -> list[Any]:
+    """The columns of a condition, each with the members of structs that follow; in a fixed order."""
+    from sqlglot import exp
+
+    found, pending = [], [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, exp.Column) or (isinstance(each, exp.Dot) and is_path(each)):
+            found.append(each)
+        else:
+            pending += each.iter_expressions()
+    return found
+
+
+def is_path(dot: Any) -> bool:
+    """Whether a chain of dots is a column and members of structs."""
+    from sqlglot import exp
+
+    while isinstance(dot, exp.Dot) and isinstance(dot.expression, exp.Identifier):
+        dot = dot.this
+    return isinstance(dot, exp.Column)
+
+
+def conjuncts(node: Any) -> list[Any]:
+    """The parts of a chain of AND."""
+    from sqlglot import exp
+
+    return _parts(node, exp.And)
+
+
+def disjuncts(node: Any) -> list[Any]:
+    """The parts of a chain of OR."""
+    from sqlglot import exp
+
+    return _parts(node, exp.Or)
+
+
+def _parts(node: Any, kind: Any) -> list[Any]:
+    """The operands of a chain of one operator; iterative, as chains may be long."""
+    from sqlglot import exp
+
+    found, pending = [], [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, exp.Paren):
+            pending.append(each.this)
+        elif isinstance(each, kind):
+            pending += [each.right, each.left]
+        else:
+            found.append(each)
+    return found
+
+
+def own_nodes(select: Any, kind: type) -> Iterator[Any]:
+    """The nodes of a kind in a SELECT, but not in queries within it."""
+    from sqlglot import exp
+
+    pending = list(select.iter_expressions())
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            yield node
+        if not isinstance(node, exp.Query | exp.CTE) or (
+            isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+        ):
+            pending += node.iter_expressions()

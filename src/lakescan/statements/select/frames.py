@@ -1,0 +1,70 @@
+"""Data that the user gives to a statement by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidOption
+from lakescan.statements.select.views import Views
+from lakescan.transaction.frames import of_pandas, reader_of
+
+
+def arrow_table(name: str, frame: Any) -> pa.Table:
+    """The rows of Arrow, pandas, Polars, DuckDB or Spark data; raises `InvalidOption` for data without rows."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if hasattr(frame, "index") and hasattr(frame, "columns"):
+        return of_pandas(frame)
+    if hasattr(frame, "sparkSession"):
+        return frame.toArrow()
+    if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):  # a lazy frame of Polars
+        frame = frame.collect()
+    if hasattr(frame, "__arrow_c_stream__"):
+        return reader_of(frame).read_all()
+    raise InvalidOption(
+        f"{name}={type(frame).__name__} holds no rows: give a table, a scan, or Arrow, pandas, Polars or DuckDB data"
+    )
+
+
+def may_have_rounded(frames: Mapping[str, Any]) -> bool:
+    """Whether a frame comes from a library that may keep integers as floats, as pandas does with nulls.
+
+    Tables and scans have the types of their table, and Spark's frames those of Spark.
+    """
+    return any(
+        isinstance(each, pa.Table | pa.RecordBatch) or not type(each).__module__.startswith(("lakescan", "pyspark"))
+        for each in frames.values()
+    )
+
+
+class GivenFrames(Views):
+    """Frames that the user gave by name. Their rows are taken when they are first asked for, and kept."""
+
+    def __init__(self, frames: Mapping[str, Any]) -> None:
+        self._frames = {name.lower(): (name, frame) for name, frame in frames.items()}
+        self._tables: dict[str, pa.Table] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether a frame of that name was given."""
+        return name.lower() in self._frames
+
+    def columns(self, name: str) -> Sequence[str] | None:
+        """The columns of a frame."""
+        rows = self.rows(name)
+        return None if rows is None else rows.column_names
+
+    def rows(self, name: str) -> pa.Table | None:
+        """The rows of a frame."""
+        return self.table(name) if name.lower() in self._frames else None
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of a frame that was given."""
+        key = name.lower()
+        if key not in self._tables:
+            self._tables[key] = arrow_table(*self._frames[key])
+        return self._tables[key]

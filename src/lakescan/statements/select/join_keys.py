@@ -1,0 +1,257 @@
+"""Pruning by the keys of joins: the small side's values, read when the statement runs, prune the other side's files.
+
+A join asks that a column has a value that columns of other tables have (`Pushed.among`). The tables are looked at from
+the smallest on: where one is small, and narrowed itself, its values are read, and the scans of larger ones that they
+join with are pruned by them. So a filter on the smallest of a chain of tables reaches the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.expressions.instants import plain_value
+from lakescan.expressions.predicate import TRUE, Comparison, In, Predicate, conjunction
+from lakescan.local.reader import read_batches
+from lakescan.planning.plan import ScanPlan
+from lakescan.scan_spec import ScanSpec
+from lakescan.statements.select.conditions import Path, ValuesOf
+from lakescan.statements.select.duckdb_files import checked_columns
+from lakescan.statements.select.table_references import Occurrence
+
+_MOST_METADATA = 16 << 20  # bytes: a table with more metadata is large, and its plan is not made twice
+_MOST_ROWS = 1_000_000  # of a table whose values are read
+_MOST_BYTES = 64 << 20  # of its files
+_FEW_ROWS = 1_000  # of a table that is small without any filter
+_MOST_TESTED = 200  # values that rows are tested against
+_MOST_LISTED = 10_000  # values that files are tested against; of more, the least and the greatest
+_USELESS_WIDTH = 0.8  # of the range of all files' values: files that are that wide on average are not worth testing
+_EXACT = (t.STRING, t.DATE)
+
+Rows = Callable[[Occurrence], pa.Table | None]
+Among = Sequence[tuple[Path, tuple[ValuesOf, ...]]]
+
+
+class JoinKeys:
+    """The scans of a statement's tables, and what the keys of their joins add to them.
+
+    - `specs`: the scans, with what the statement itself says about each.
+    - `among`: of the scans that keys may narrow, the columns that have values of other columns (`Pushed.among`).
+    - `rows`: the rows of the engine's own frames, where they are at hand.
+    """
+
+    def __init__(
+        self, specs: Mapping[Occurrence, ScanSpec], among: Mapping[Occurrence, Among], rows: Rows = lambda each: None
+    ) -> None:
+        self._specs, self._among, self._rows = dict(specs), among, rows
+        self._plans: dict[Occurrence, ScanPlan | None] = {}
+        self._planned: dict[Occurrence, ScanSpec] = {}
+        self._made: list[tuple[ScanSpec, ScanPlan | None]] = []
+        self._values: dict[tuple[int, Path], pa.Array | None] = {}
+        self.notes: dict[Occurrence, list[str]] = {}
+
+    @cached_property
+    def narrowed(self) -> dict[Occurrence, ScanSpec]:
+        """The scans, pruned by keys."""
+        targets = {each for each, among in self._among.items() if among}
+        if not targets:
+            return self._specs
+        sources = self._sources(targets)
+        worth = self._worth(targets)
+        if not worth:
+            return self._specs
+        sizes = {each: self._size(each) for each in targets | sources}
+        finished: set[Occurrence] = set()
+        for each in sorted(sizes, key=lambda key: sizes[key]):
+            is_source = each in sources and sizes[each] <= _MOST_ROWS
+            if each in worth and (is_source or self._has_several_files(each)):
+                smaller = {other for other in finished if sizes[other] < sizes[each]}
+                self._prune(each, smaller, is_source=is_source)
+            finished.add(each)
+        return self._specs
+
+    def plan_of(self, each: Occurrence) -> ScanPlan | None:
+        """The plan of a scan, as far as it was made already."""
+        spec, plan = self.narrowed[each], self._plans.get(each)
+        if plan is None or spec.has_reporters:
+            return None
+        if spec.pruning == TRUE and spec.predicate == self._planned[each].predicate:
+            return plan
+        return None if plan.files["partition"].type.num_fields else spec.plan_table(plan.table)
+
+    def _worth(self, targets: set[Occurrence]) -> set[Occurrence]:
+        """The tables whose files keys may prune, and those that keys must narrow before they have keys for others.
+
+        Keys are read for nothing where all tables have one file, or files that do not differ in the keys.
+        """
+        worth = {each for each in targets if self._has_several_files(each) and self._has_useful_keys(each)}
+        while more := self._sources(worth) & targets - worth:
+            worth |= more
+        return worth
+
+    def _has_useful_keys(self, each: Occurrence) -> bool:
+        return any(self._may_prune(each, path) for path, _ in self._among[each])
+
+    def _sources(self, targets: set[Occurrence]) -> set[Occurrence]:
+        """The tables whose values are keys of these."""
+        return {values.occurrence for each in targets for _, among in self._among[each] for values in among}
+
+    def _size(self, each: Occurrence) -> float:
+        """The number of rows, as far as planning knows; infinite for a large table, or one of unknown size."""
+        if each not in self._specs:
+            rows = self._rows(each)
+            return float("inf") if rows is None else rows.num_rows
+        plan = self._plan(each)
+        records = None if plan is None else plan.report.records
+        return float("inf") if records is None else records
+
+    def _plan(self, each: Occurrence) -> ScanPlan | None:
+        """The plan without keys; None if it would be made twice at a cost."""
+        if each not in self._plans:
+            spec = self._specs[each]
+            names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
+            names |= set(checked_columns(spec))
+            self._planned[each] = spec
+            self._plans[each] = self._plan_of(replace(spec.silent(), stats_of=tuple(sorted(names))))
+        return self._plans[each]
+
+    def _plan_of(self, spec: ScanSpec) -> ScanPlan | None:
+        """The plan of a scan, made once for those that are the same."""
+        for other, plan in self._made:
+            if other == spec:
+                return plan
+        plan = None if spec.metadata_bytes > _MOST_METADATA else spec.plan()
+        self._made.append((spec, plan))
+        return plan
+
+    def _has_several_files(self, each: Occurrence) -> bool:
+        plan = self._plan(each)
+        return plan is None or len(plan.table) > 1
+
+    def _prune(self, each: Occurrence, smaller: set[Occurrence], *, is_source: bool) -> None:
+        conditions: list[Predicate] = []
+        pruning: list[Predicate] = []
+        for path, among in self._among[each]:
+            if any(values.occurrence not in smaller for values in among):
+                continue
+            if not (is_source or self._may_prune(each, path)):
+                continue
+            kind = self._type(each, path)
+            found = [self._distinct(values, kind) for values in among]
+            if kind is None or any(values is None for values in found):
+                continue
+            keys = pc.unique(pa.concat_arrays([values for values in found if values is not None]))
+            is_tested, predicate = _predicate(dotted_path(path), keys)
+            (conditions if is_tested else pruning).append(predicate)
+            of = ", ".join(f"{values.occurrence.qualifier}.{'.'.join(values.path)}" for values in among)
+            self.notes.setdefault(each, []).append(
+                f"{'.'.join(path)} among the {len(keys):,} value{'s' * (len(keys) != 1)} of {of}"
+            )
+        if conditions or pruning:
+            spec = self._specs[each]
+            spec = replace(spec, pruning=conjunction([spec.pruning, *pruning]))
+            self._specs[each] = spec.where(conjunction(conditions)) if conditions else spec
+
+    def _may_prune(self, each: Occurrence, path: Path) -> bool:
+        """Whether the files differ in the values of a column, so that some may have none of the keys."""
+        plan = self._plan(each)
+        if plan is None or len(path) > 1 or _may_be_partitioned_by(path[0], plan):
+            return True
+        field = self._specs[each].snapshot.schema.field(path[0])
+        stats = plan.table.stats.get(field.id)
+        if stats is None or stats.lower is None or stats.upper is None:
+            return False
+        if field.type not in (*t.INTEGRAL, t.DATE):
+            return True
+        number = pa.int32() if field.type == t.DATE else pa.int64()
+        lower, upper = (
+            bound.drop_null().cast(number).to_numpy().astype(np.float64) for bound in (stats.lower, stats.upper)
+        )
+        if not len(lower) or not len(upper):
+            return False
+        width = upper.max() - lower.min()
+        return bool(upper.mean() - lower.mean() <= _USELESS_WIDTH * width)
+
+    def _type(self, each: Occurrence, path: Path) -> t.Type | None:
+        """The type of a column if its values can be looked for in files: all engines compare them alike."""
+        if each not in self._specs:
+            rows = self._rows(each)
+            if rows is None or len(path) > 1 or path[0].lower() not in map(str.lower, rows.column_names):
+                return None
+            return _type_of_arrow(_column(rows, path[0]).type)
+        kind = self._specs[each].snapshot.schema.field(dotted_path(path)).type
+        is_exact = isinstance(kind, t.Decimal) or (isinstance(kind, t.Timestamp) and kind.unit == "us")
+        return kind if kind in (*t.INTEGRAL, *_EXACT) or is_exact else None
+
+    def _distinct(self, values: ValuesOf, wanted: t.Type | None) -> pa.Array | None:
+        """The distinct values of a column of a small table, for a column of a type; None if they say nothing of it."""
+        own = self._type(values.occurrence, values.path)
+        both_whole = wanted in t.INTEGRAL and own in t.INTEGRAL
+        if own is None or wanted is None or not (own == wanted or both_whole):
+            return None
+        key = id(values.occurrence), values.path
+        if key not in self._values:
+            self._values[key] = self._read(values)
+        found = self._values[key]
+        return None if found is None else found.cast(pa.int64() if both_whole else wanted.arrow())
+
+    def _read(self, values: ValuesOf) -> pa.Array | None:
+        each = values.occurrence
+        if each not in self._specs:
+            rows = self._rows(each)
+            return None if rows is None else _unique(_column(rows, values.path[0]))
+        spec, plan = self._specs[each], self._plan(each)
+        if plan is None or self._size(each) > _MOST_ROWS:
+            return None
+        if plan.report.metrics.total_file_size_in_bytes > _MOST_BYTES:
+            return None
+        if spec.condition == TRUE and spec.pruning == TRUE and self._size(each) > _FEW_ROWS:
+            return None
+        scan = spec.select(dotted_path(values.path)).silent()
+        files = scan.plan_table(plan.table)
+        batches = read_batches([(files, scan.read_context(files))])
+        return _unique(pa.Table.from_batches(batches, schema=scan.output.arrow()).column(0))
+
+
+def _may_be_partitioned_by(column: str, plan: ScanPlan) -> bool:
+    """Whether a partition field may be of a column: none of those that are named after other columns is."""
+    others = [name for name in plan.table_schema.names if name != column]
+    return any(
+        not any(name == other or name.startswith(f"{other}_") for other in others)
+        for name in plan.files["partition"].type.names
+    )
+
+
+def _predicate(column: str, keys: pa.Array) -> tuple[bool, Predicate]:
+    """What the keys say of a column, and whether rows are tested by it, too."""
+    if len(keys) <= _MOST_LISTED:
+        return len(keys) <= _MOST_TESTED, In(column, values=tuple(map(plain_value, keys)))
+    ends = pc.min_max(keys)
+    lower, upper = (
+        Comparison(column, op=op, value=plain_value(ends[end])) for op, end in ((">=", "min"), ("<=", "max"))
+    )
+    return False, lower & upper
+
+
+def _unique(column: pa.ChunkedArray) -> pa.Array:
+    found = column.unique().drop_null()
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    return rows.column([each.lower() for each in rows.column_names].index(name.lower()))
+
+
+def _type_of_arrow(kind: pa.DataType) -> t.Type | None:
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return t.LONG
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return t.STRING
+    return t.DATE if pa.types.is_date32(kind) else None

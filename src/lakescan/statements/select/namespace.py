@@ -1,0 +1,98 @@
+"""`USE`: the catalog and namespace of short names, for queries in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.registry import connection, is_known, known
+from lakescan.common.identifiers import Identifier
+from lakescan.errors import NoSuchCatalog, NoSuchNamespace, nearest
+from lakescan.statements.syntax.words import Words
+
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
+_CURRENT: ContextVar[tuple[str, ...]] = ContextVar("lakescan_namespace", default=())
+
+
+def current_namespace() -> tuple[str, ...]:
+    """The catalog, and the parts of the namespace, that `USE` set; empty before."""
+    return _CURRENT.get()
+
+
+def use(text: str, values: Mapping[str, Any] = _NO_VALUES) -> None:
+    """Run `USE catalog.namespace`; `values` are those of parameters, by name."""
+    _CURRENT.set(namespace_of(use_target(text, values), _CURRENT.get()))
+
+
+@dataclass(frozen=True)
+class UseTarget:
+    """The name in a `USE` statement.
+
+    - `names`: its parts.
+    - `is_namespace`: whether it is a namespace of the current catalog (`USE SCHEMA name`), and never a catalog.
+    """
+
+    names: tuple[str, ...]
+    is_namespace: bool = False
+
+
+def namespace_of(target: UseTarget, current: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the catalog and namespace that `USE` sets: a catalog, one and a namespace, or only the namespace.
+
+    Raises `NoSuchCatalog`, `NoSuchNamespace`.
+    """
+    names = target.names
+    if target.is_namespace:
+        if not current:
+            name = ".".join(names)
+            raise NoSuchCatalog(
+                f"{name!r} is a namespace of the current catalog here, and there is none: USE catalog.namespace"
+            )
+        return _existing((current[0], *names))
+    if is_known(names[0]):
+        return _existing(names)
+    if current:
+        return _existing((current[0], *names))
+    raise NoSuchCatalog(
+        f"no catalog {names[0]!r} is known.{nearest(names[0], known())} Known: {', '.join(known()) or 'none'}; see "
+        "lakescan.catalog"
+    )
+
+
+def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
+    """Read `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
+
+    The name may be `IDENTIFIER(:name)`, with its value in `values`.
+
+    Example:
+        >>> use_target("USE lake.shop").names
+        ('lake', 'shop')
+    """
+    words = Words(text, values)
+    words.needs("USE")
+    is_namespace = False
+    for each in ("NAMESPACE", "DATABASE", "SCHEMA"):
+        if words.sees(each) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":
+            words.takes(each)
+            is_namespace = True
+            break
+    names = words.names("catalog.namespace")
+    words.ends()
+    return UseTarget(names, is_namespace)
+
+
+def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names; raises `NoSuchNamespace` if the catalog has no such namespace."""
+    catalog, within = names[0], names[1:]
+    with translated(Identifier(catalog, within, "")):
+        if not within or connection(catalog).namespace_exists(within):
+            return names
+        beside = connection(catalog).list_namespaces(within[:-1])
+    hint = nearest(".".join(within), [".".join(each) for each in beside])
+    if is_known(within[0]):
+        hint += f" {within[0]!r} is a catalog: USE {'.'.join(within)}."
+    raise NoSuchNamespace(f"the catalog {catalog} has no namespace {'.'.join(within)!r}.{hint}")

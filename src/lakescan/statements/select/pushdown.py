@@ -1,0 +1,259 @@
+"""What of a statement goes into the scan of each table: columns, conditions and a limit, where that is provably right.
+
+Each occurrence of a table is looked at for itself. A condition reaches a table from WHERE, and from ON where the join
+allows it, through derived tables, queries of WITH that are read once, and unions. The engine evaluates the whole
+statement all the same, so that a condition may be pushed in part, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakescan.aggregates import Aggregate
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.statements.select.conditions import own_nodes
+from lakescan.statements.select.relations import (
+    FrameRelation,
+    Opaque,
+    Pushed,
+    Relation,
+    SharedRelation,
+    TableRelation,
+    UnionRelation,
+)
+from lakescan.statements.select.select_scope import SelectRelation, SelectScope
+from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.table_references import Occurrence, argument, definition_of
+
+_OF_SET_OPERATION = {"with", "this", "expression", "expressions", "distinct", "order"}
+
+
+def pushed_down(
+    tree: Any,
+    schemas: Mapping[Occurrence, Schema],
+    frames: Mapping[Occurrence, Sequence[str]],
+    settings: Settings,
+) -> dict[Occurrence, Pushed]:
+    """What goes into each scan.
+
+    `schemas` are those of the tables that are scanned, `frames` the columns of the engine's own views and frames.
+    """
+    analysis = Analysis({id(each.node): each for each in (*schemas, *frames)}, schemas, settings, frames)
+    analysis.run(tree)
+    used = _Used(tree)
+    for each, pushed in analysis.pushed.items():
+        pushed.columns = used.columns(each, schemas[each])
+    return analysis.pushed
+
+
+class _Used:
+    """The columns that a statement may read: whatever is named anywhere, and everything where a star may mean it."""
+
+    def __init__(self, tree: Any) -> None:
+        from sqlglot import exp
+
+        self.names = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+        laterals = [each for lateral in tree.find_all(exp.Lateral) for each in lateral.find_all(exp.Star)]
+        self.everything = (
+            bool(laterals)
+            or _has_other_readers(tree)
+            or any(tree.find_all(exp.Pivot))
+            or any(str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join))
+        )
+        self.columns_alone = {each.name.lower() for each in tree.find_all(exp.Column) if not each.table}
+
+    def columns(self, each: Occurrence, schema: Schema) -> tuple[str, ...] | None:
+        """The columns of an occurrence; None for all of them."""
+        select = _select_of(each.node)
+        if _has_names_for_columns(each.node):
+            return None
+        if not schema.fields or self.everything or select is None or _has_star(select) or not each.is_plain:
+            return None
+        names = tuple(name for name in schema.names if name.lower() in self.names)
+        if each.qualifier.lower() in self.columns_alone and each.qualifier.lower() not in map(str.lower, schema.names):
+            return None  # DuckDB takes a table's name for a struct of its columns
+        return names or (_cheapest(schema),)
+
+
+def _has_other_readers(tree: Any) -> bool:
+    """Whether tables or columns are named by texts, or are operands of functions: IDENTIFIER('t'), f(TABLE(t))."""
+    from sqlglot import exp
+
+    functions = (each for each in tree.find_all(exp.Table) if not isinstance(each.this, exp.Identifier | exp.Dot))
+    return any(each.name.lower() == "identifier" for each in tree.find_all(exp.Anonymous)) or any(
+        each.find(exp.Column, exp.Table) is not each or each.find(exp.Column) is not None for each in functions
+    )
+
+
+def _has_names_for_columns(table: Any) -> bool:
+    """Whether the columns of a table get other names, by their positions: `t AS q(a, b)`."""
+    from sqlglot import exp
+
+    node = table
+    while isinstance(node, exp.Table | exp.From | exp.Join) or (
+        isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+    ):
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            return True
+        node = node.parent
+    return False
+
+
+def _select_of(table: Any) -> Any:
+    """The SELECT in whose FROM or joins a table is; None for another place."""
+    from sqlglot import exp
+
+    node = table.parent
+    while isinstance(node, exp.From | exp.Join | exp.Table) or (
+        isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+    ):
+        node = node.parent
+    return node if isinstance(node, exp.Select) else None
+
+
+def _has_star(select: Any) -> bool:
+    """Whether a star stands for columns somewhere in a SELECT; that of `count(*)` does not."""
+    from sqlglot import exp
+
+    return any(
+        not isinstance(star.parent, exp.Count) or star.args.get("except_") for star in own_nodes(select, exp.Star)
+    )
+
+
+def _cheapest(schema: Schema) -> str:
+    """The column to read where only the number of rows counts."""
+    fixed: tuple[t.Type, ...] = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.DATE, t.LONG, *t.FLOATING)
+    ranked = {each: n for n, each in enumerate(fixed)}
+    return min(schema.fields, key=lambda each: ranked.get(each.type, len(ranked))).name
+
+
+class Analysis:
+    """A whole statement."""
+
+    def __init__(
+        self,
+        tables: Mapping[int, Occurrence],
+        schemas: Mapping[Occurrence, Schema],
+        settings: Settings,
+        frames: Mapping[Occurrence, Sequence[str]],
+    ) -> None:
+        self._tables, self._schemas, self._settings = tables, schemas, settings
+        self.pushed: dict[Occurrence, Pushed] = {each: Pushed() for each in schemas}
+        self._frames = frames
+        self._selects: dict[int, SelectScope] = {}
+        self._readers: dict[int, list[Any]] = {}
+        self._shared: dict[int, SharedRelation] = {}
+
+    def run(self, tree: Any) -> None:
+        """Look at every SELECT of the statement, the outermost first."""
+        from sqlglot import exp
+
+        if not _has_other_readers(tree):
+            for table in tree.find_all(exp.Table):
+                if isinstance(table.this, exp.Identifier) and (found := definition_of(table)) is not None:
+                    self._readers.setdefault(id(found), []).append(table)
+        selects = [self.select(each) for each in list(tree.find_all(exp.Select))]
+        for each in selects:
+            outer = each.node.find_ancestor(exp.Select)
+            if outer is not None and not isinstance(each.node.parent, exp.From | exp.Join):
+                each.push_correlated(self.select(outer))
+        self._settle()
+        top = tree
+        while isinstance(top, exp.Subquery) and not {n for n, value in top.args.items() if value} - {"this"}:
+            top = top.this
+        if isinstance(top, exp.Select) and (rows := self.select(top).limit()) is not None:
+            self._limit(top, rows)
+        if isinstance(top, exp.Select) and (found := self.select(top).aggregates()):
+            self._aggregate(top, found)
+
+    def _settle(self) -> None:
+        """Push what the readers of shared queries have in common, those of a query before what it reads itself."""
+        done: set[int] = set()
+
+        def settle(key: int) -> None:
+            if key in done:
+                return
+            done.add(key)
+            for reader in self._readers.get(key, ()):
+                for each in self._readers:
+                    if any(id(outer) == each for outer in _ancestors(reader)):
+                        settle(each)
+            if key in self._shared:
+                self._shared[key].settle()
+
+        for key in self._readers:
+            settle(key)
+
+    def _limit(self, top: Any, rows: int) -> None:
+        table = argument(top, "from").this
+        occurrence = self._tables.get(id(table))
+        if occurrence in self.pushed and occurrence is not None and occurrence.is_plain and not table.args.get("joins"):
+            self.pushed[occurrence].limit = rows
+
+    def _aggregate(self, top: Any, found: tuple[Aggregate, ...]) -> None:
+        table = argument(top, "from").this
+        occurrence = self._tables.get(id(table))
+        if occurrence is None or occurrence not in self.pushed or not occurrence.is_plain or table.args.get("joins"):
+            return
+        exact = {name.lower(): name for name in self._schemas[occurrence].names}
+        self.pushed[occurrence].aggregates = tuple(
+            each if each.column is None else replace(each, column=exact[each.column.lower()]) for each in found
+        )
+
+    def select(self, node: Any) -> SelectScope:
+        """A SELECT, looked at once."""
+        if id(node) not in self._selects:
+            self._selects[id(node)] = SelectScope(node, self)
+        return self._selects[id(node)]
+
+    def occurrence_of(self, node: Any) -> Occurrence | None:
+        """The table that a node names; None for a query of WITH."""
+        return self._tables.get(id(node))
+
+    def relation_of_table(self, node: Any, names: Sequence[str]) -> Relation:
+        """What a table's name means: a table that is scanned, a query of WITH, or something unknown."""
+        occurrence = self._tables.get(id(node))
+        if occurrence is not None:
+            if occurrence in self._frames and not names and occurrence.is_plain:
+                return FrameRelation(occurrence, self._frames[occurrence])
+            if occurrence not in self._schemas or names:
+                return Relation()
+            return TableRelation(occurrence, self._schemas[occurrence], self.pushed[occurrence], self._settings)
+        definition = definition_of(node)
+        extra = {name for name, value in node.args.items() if value} - {"this", "alias", "joins"}
+        if definition is None or extra or _contains(definition, node):
+            return Relation()
+        own = [each.name for each in definition.args["alias"].columns]
+        relation = self.relation_of_query(definition.this, names or own)
+        readers = len(self._readers.get(id(definition), ()))
+        if readers > 1 and not names:
+            return self._shared.setdefault(id(definition), SharedRelation(relation, readers)).reader()
+        return relation if readers == 1 else Opaque(relation.columns)
+
+    def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
+        """The relation of a query, with other names for its columns where some are given."""
+        from sqlglot import exp
+
+        if isinstance(node, exp.Select):
+            return SelectRelation(self.select(node), names or None)
+        if isinstance(node, exp.Subquery) and not {n for n, value in node.args.items() if value} - {"this"}:
+            return self.relation_of_query(node.this, names)
+        if isinstance(node, exp.SetOperation) and not names:
+            sides = [self.relation_of_query(each, ()) for each in (node.this, node.expression)]
+            is_transparent = not {n.rstrip("_") for n, value in node.args.items() if value} - _OF_SET_OPERATION
+            return UnionRelation(sides[0], sides[1], is_transparent)
+        return Relation()
+
+
+def _ancestors(node: Any) -> Iterator[Any]:
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def _contains(outer: Any, node: Any) -> bool:
+    return any(each is outer for each in _ancestors(node))

@@ -1,0 +1,540 @@
+"""Queries that run in this process: DuckDB over the scans of their tables."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.changes import Changes
+from lakescan.common.arrays import table_without_inner_offsets
+from lakescan.common.arrow_html import arrow_as_html, as_shown
+from lakescan.common.distinct_names import as_distinct, renamed, renamed_table, with_own_names
+from lakescan.common.html import preformatted, section
+from lakescan.common.pandas_frames import pandas_frame
+from lakescan.common.polars_columns import check_threads
+from lakescan.common.types import Type
+from lakescan.common.untyped_nulls import fitted
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    LakescanError,
+    LimitExceeded,
+    QueryFailed,
+    UnsupportedFeature,
+    missing_dependency,
+)
+from lakescan.expressions.scalar.typed import UNEQUAL, quoted
+from lakescan.expressions.scalar.udf import register, udfs_in
+from lakescan.formats.metadata_table import as_table
+from lakescan.in_process import batches
+from lakescan.local.reader import read_batches
+from lakescan.open_table import Table
+from lakescan.planning.explain import PlanText, plan_as_text
+from lakescan.planning.plan import ScanPlan
+from lakescan.reading.context import query_batch_size
+from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
+from lakescan.statements.duckdb.types import result_type
+from lakescan.statements.duckdb.years import checked, with_known_years
+from lakescan.statements.select.analysis import Analyzed, analyzed
+from lakescan.statements.select.duckdb_errors import plain
+from lakescan.statements.select.duckdb_files import NativeFiles, native_files, paths_of
+from lakescan.statements.select.frames import GivenFrames
+from lakescan.statements.select.nanoseconds import as_microseconds, whole_microseconds
+from lakescan.statements.select.relations import Pushed
+from lakescan.statements.select.session_settings import Settings
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+_BATCH_ROWS = 100_000
+_SHOWN_ROWS = 20  # in notebooks
+
+
+@dataclass(frozen=True)
+class Joins:
+    """How joins run: they hold the rows of their right side, and those of the left one stream past them.
+
+    By itself, DuckDB chooses the side by numbers of rows, which it does not know of streams. `memory` is the most that
+    they take, in bytes; None for DuckDB's own limit.
+    """
+
+    memory: int | None = None
+
+
+class Query:
+    """The rows of a SELECT, which is run in this process by DuckDB when they are asked for.
+
+    Made by `lakescan.sql`. The tables are opened when it is made: it reads the state that they had then, every time.
+
+    Example:
+        >>> query = lakescan.sql("SELECT country, count(*) AS n FROM local.shop.orders GROUP BY country")
+        >>> query.to_pandas()
+    """
+
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None = None) -> None:
+        self._found = found
+        self._frames = frames
+        self._joins = joins
+
+    def __repr__(self) -> str:
+        return f"Query({' '.join(self._found.text.split())[:80]!r})"
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table.
+
+        Raises:
+            InvalidStatement: DuckDB knows a function, or an operator, not, or not for these types.
+            QueryFailed: A value cannot be computed: a cast that fails, an overflow.
+
+        Example:
+            >>> query.to_arrow().num_rows
+        """
+        run = _Run(self._found, self._frames, joins=self._joins)
+        with run.faults():
+            schema, batches = run.started()
+            return as_shown(pa.Table.from_batches(list(batches), schema=schema))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, while they are computed.
+
+        Example:
+            >>> for batch in query.to_batches():
+            ...     print(batch.num_rows)
+        """
+        run = _Run(self._found, self._frames, joins=self._joins)
+        with run.faults():
+            _, batches = run.started()
+            yield from batches
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows.
+
+        Example:
+            >>> query.schema.names
+        """
+        run = _Run(self._found, self._frames, joins=self._joins)
+        with run.faults():
+            return run.schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream.
+
+        Example:
+            >>> polars.from_arrow(query.to_reader())
+        """
+        run = _Run(self._found, self._frames, joins=self._joins)
+        with run.faults():
+            schema = run.schema
+        return pa.RecordBatchReader.from_batches(schema, _batches_of(run))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(query)`, `pa.table(query)`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(
+        self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
+    ) -> pandas.DataFrame:
+        """The rows as a pandas data frame.
+
+        Args:
+            dtype_backend: `"pyarrow"` or `"numpy_nullable"` keep integers with nulls exact; see `Scan.to_pandas`.
+            arguments: Those of `pyarrow.Table.to_pandas`.
+
+        Example:
+            >>> query.to_pandas(dtype_backend="numpy_nullable")
+        """
+        return pandas_frame(self.to_arrow(), dtype_backend, **arguments)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a Polars data frame.
+
+        Raises:
+            MissingDependency: Polars is not installed.
+            UnsupportedFeature: The process was forked after its parent has read with Polars, whose threads it lacks.
+
+        Example:
+            >>> query.to_polars()
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise missing_dependency("polars", "frames", "to_polars") from error
+        check_threads("to_polars()")
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def show(self, rows: int = 20) -> None:
+        """Print the first rows.
+
+        Args:
+            rows: How many at most.
+
+        Example:
+            >>> query.show()
+        """
+        run = _Run(self._found, self._frames, joins=self._joins)
+        with run.faults():
+            run.relation.limit(rows).show(max_rows=rows)
+
+    def _repr_html_(self) -> str:
+        """The first rows, as notebooks show them; a query that fails, as its error."""
+        run = _Run(self._found, self._frames, joins=self._joins)
+        try:
+            with run.faults():
+                table = run.relation.limit(_SHOWN_ROWS + 1).to_arrow_table()
+        except LakescanError as error:
+            return section("Query", preformatted(str(error)))
+        if table.num_rows <= _SHOWN_ROWS:
+            return arrow_as_html(table)
+        return arrow_as_html(table.slice(0, _SHOWN_ROWS), f"The first {_SHOWN_ROWS} rows")
+
+    def explain(self) -> str:
+        """The scans of the statement's tables, what of the statement each of them does, and what they read.
+
+        Example:
+            >>> print(query.explain())
+        """
+        return PlanText(explained(self._found))
+
+
+class Explained(Query):
+    """The plan of a statement: a column `plan` with one row, which is shown with its lines."""
+
+    def __init__(self, plan: str) -> None:
+        rows = {"plan": pa.table({"plan": [plan]})}
+        whole = query("SELECT * FROM plan", None, rows, ())
+        super().__init__(whole._found, whole._frames)
+        self._plan = PlanText(plan)
+
+    def show(self, rows: int = 20) -> None:
+        """Print the plan."""
+        print(self._plan)
+
+    def _repr_html_(self) -> str:
+        return self._plan._repr_html_()
+
+
+def _batches_of(run: _Run) -> Iterator[pa.RecordBatch]:
+    with run.faults():
+        _, batches = run.started()
+        yield from batches
+
+
+def explained(found: Analyzed) -> str:
+    """The scans of a statement as text."""
+    parts = []
+    for each, spec in found.scans.items():
+        pushed = found.pushed.get(each, Pushed())
+        keys = "".join(f", {note}" for note in found.join_keys.notes.get(each, ()))
+        columns = "all columns" if pushed.columns is None else f"columns {', '.join(pushed.columns)}"
+        limit = "" if pushed.limit is None else f", limit {pushed.limit:,}"
+        head = f"{each.label}: {columns}, where {pushed.predicate}{keys}{limit}"
+        if found.known is not None:
+            head += ", answered from metadata"
+        parts.append("\n".join([head, *(f"  {line}" for line in plan_as_text(spec.plan()).splitlines())]))
+    parts += [f"{'.'.join(each.names)}: metadata table" for each in found.metadata]
+    return "\n".join(parts) or "no tables"
+
+
+class _Stream:
+    """A scan as Arrow streams, one for each time that DuckDB reads it; an error of reading is kept."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Callable[[], Iterator[pa.RecordBatch]],
+        check: Callable[[pa.RecordBatch], pa.RecordBatch],
+    ) -> None:
+        self._schema, self._make, self._check = schema, batches, check
+        self.error: Exception | None = None
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._make():
+                yield renamed(self._check(batch), self._schema)
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
+    """The files that DuckDB reads itself, by the names of the scans: of those whose filters the statement has, too."""
+    if found.known is not None:
+        return {}
+    files = {}
+    for each, named in found.named.items():
+        name = found.name_of(each)
+        value = found.names[name]
+        if isinstance(value, ScanSpec) and not (named.is_given or named.is_changes):
+            plan = found.join_keys.plan_of(each)
+            native = native_files(value, plan, times=found.translated.computes_times)
+            if native is not None:
+                files[name] = native
+    return files
+
+
+_FOLDERS: dict[int, str] = {}  # by process: a forked one has its own
+
+
+def _new_folder() -> str:
+    """A place for what DuckDB does not keep in memory, which it makes when it needs it, and removes at the end.
+
+    It is in a folder that nobody else may enter: DuckDB's own are open to all users of the machine.
+    """
+    process = os.getpid()
+    if not _is_own(folder := _FOLDERS.get(process, "")):  # whatever cleans up temporary files may have removed it
+        folder = _FOLDERS[process] = tempfile.mkdtemp(prefix="lakescan-")
+        _at_exit(process, folder)
+    return os.path.join(folder, uuid.uuid4().hex)
+
+
+def _is_own(folder: str) -> bool:
+    """Whether a folder is there, and not another user's who has given it the name."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == os.getuid())
+
+
+def _at_exit(process: int, folder: str) -> None:
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    if (parallel := sys.modules.get("multiprocessing.util")) is not None:
+        parallel.Finalize(None, remove, exitpriority=0)  # its processes end without `atexit`
+
+
+class _Run:
+    """One run of a query: a connection of its own, with the scans under names of their own."""
+
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None = None) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise missing_dependency("duckdb", "sql", "SQL in this process") from error
+        with ThreadPoolExecutor(1) as meanwhile:  # a new database takes as long as the plan of a small table
+            connecting = meanwhile.submit(duckdb.connect)
+            native = _native_files(found)
+        self.connection = connecting.result()
+        for setting in (
+            "TimeZone = 'UTC'",
+            "python_enable_replacements = false",
+            f"temp_directory = {quoted(_new_folder())}",
+            f"allowed_paths = {paths_of([files for _, files in native.values()])}",
+            "enable_external_access = false",
+        ):
+            self.connection.execute(f"SET {setting}")
+        # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
+        self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
+        register(self.connection, udfs_in(found.translated.sql))
+        if joins is not None:
+            self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+            self.connection.execute("SET preserve_insertion_order = false")
+            if joins.memory is not None:
+                self.connection.execute(f"SET memory_limit = '{joins.memory}B'")
+        self._streams: list[_Stream] = []
+        self._found = found
+        self._check = with_known_years if found.translated.computes_times else lambda batch: batch
+        shown = {found.name_of(each): each.label for each in found.named}
+        for name, value in found.names.items():
+            if name in native and isinstance(value, ScanSpec):
+                self._view(name, value, *native[name])
+            else:
+                self.connection.register(name, self._registered(value, shown[name]))
+        for name, frame in frames.items():
+            try:
+                rows = renamed_table(table_without_inner_offsets(as_microseconds(frame, name)))
+                self.connection.register(name, checked(rows, self._check))
+            except duckdb.Error as error:
+                raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
+        self._relation: duckdb.DuckDBPyRelation | None = None
+
+    def _registered(self, value: Any, shown: str) -> Any:
+        if not isinstance(value, ScanSpec | Changes):
+            return renamed_table(as_table(value))
+        if isinstance(value, Changes):
+            return self._stream(value.schema, value.to_batches, shown)
+        return self._stream(Scan(value).schema, lambda: batches(value, query_batch_size(value.output)), shown)
+
+    def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], shown: str) -> _Stream:
+        if not schema.names:
+            what = f"SQL in this process about {shown}, which has no columns"
+            raise UnsupportedFeature(what, "ADD COLUMN adds some; Table.scan().count() counts its rows.")
+        check = self._check
+        if (whole := whole_microseconds(schema, shown)) is not None:
+            schema, convert = whole
+
+            def check(batch: pa.RecordBatch) -> pa.RecordBatch:
+                return self._check(convert(batch))
+
+        stream = _Stream(as_distinct(schema), batches, check)
+        self._streams.append(stream)
+        return stream
+
+    def _view(self, name: str, spec: ScanSpec, plan: ScanPlan, native: NativeFiles) -> None:
+        """A scan of which DuckDB reads some files itself."""
+        query = native.query
+        if pc.any(native.others).as_py():
+            rest = spec.plan_of(plan, native.others)
+            context = spec.read_context(rest, batch_size=query_batch_size(spec.output))
+            stream = self._stream(spec.output.arrow(), lambda: read_batches([(rest, context)]), name)
+            self.connection.register(f"{name}_others", stream)
+            query += f' UNION ALL SELECT * FROM "{name}_others"'
+        self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
+
+    def faults(self) -> _Faults:
+        """Translate DuckDB's errors; an error of reading a table is raised as it is."""
+        return _Faults(self._streams, self._found.text)
+
+    @property
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """The query as DuckDB's relation."""
+        if self._relation is None:
+            self._relation = self.connection.sql(self._found.translated.sql)
+        assert self._relation is not None
+        return self._relation
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with Spark's types."""
+        return self._schema(self.relation.limit(0).to_arrow_reader().schema.types)
+
+    def _schema(self, types: list[pa.DataType]) -> pa.Schema:
+        columns = zip(self._found.translated.columns, types, strict=True)
+        return pa.schema([pa.field(name, result_type(kind) or own) for (name, kind), own in columns])
+
+    def started(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The columns, and the rows while they are computed."""
+        if (row := self._found.known) is not None:
+            schema = self._schema([value.type for value in row])
+            columns = [pa.array([value], value.type) for value in row]
+            return schema, iter([_fitted(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
+        reader = self.relation.to_arrow_reader(_BATCH_ROWS)
+        schema = self._schema(reader.schema.types)
+        return schema, (_fitted(batch, schema) for batch in _read(reader))
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a result; a failure after the first of them, which Arrow reports, is DuckDB's."""
+    import duckdb
+
+    try:
+        yield from reader
+    except (OSError, pa.ArrowException) as error:
+        raise duckdb.Error(str(error)) from error
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        fitted(with_own_names(column, field.type), field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _Faults:
+    def __init__(self, streams: list[_Stream], text: str) -> None:
+        self._streams, self._text = streams, text
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, LakescanError | GeneratorExit):
+            return
+        for each in self._streams:
+            if each.error is not None:
+                raise each.error from None
+        import duckdb
+
+        if isinstance(error, duckdb.Error):
+            what = str(error).split("\n\nLINE")[0].strip()
+            static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise LimitExceeded(
+                    f"DuckDB, which runs SQL in this process, has not enough memory: {what.splitlines()[0]}. "
+                    "Statements that change rows take more by the option memory-limit"
+                ) from error
+            if isinstance(error, static | duckdb.NotImplementedException):
+                raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
+            said = plain(what)
+            if said is None:
+                raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
+            _, unequal, value = said.partition(UNEQUAL)
+            if unequal:
+                raise QueryFailed(
+                    f"{value}: Spark may compute it otherwise than this process, or refuse it. Correct the value, or "
+                    "run the statement with lakescan.spark.sql"
+                ) from None
+            raise QueryFailed(said) from None
+
+
+def query(
+    text: str,
+    arguments: Any,
+    frames: Mapping[str, Any],
+    within: tuple[str, ...],
+    *,
+    joins: Joins | None = None,
+    pinned: ScanSpec | None = None,
+) -> Query:
+    """A query to run in this process; its tables are opened now, but for the `pinned` one, whose state is given."""
+    tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
+    others = {name: each for name, each in frames.items() if name not in tables}
+    views = GivenFrames(others)
+    found = analyzed(text, arguments, tables, within, Settings(), views, pinned)
+    for each in found.unknown:
+        if len(each.names) > 1 or not views.has(each.names[0]):
+            raise found.tables.unknown(each, lambda: list(others))
+        found.tables.refuse_changes(each)
+    rows = {name: views.table(name) for name in others}
+    return Query(replace(found, frames=rows), rows, joins=joins)
+
+
+def columns_of(query: Query) -> Sequence[tuple[str, Type]]:
+    """The columns of a query with their types in Spark; nothing is read."""
+    return query._found.translated.columns
+
+
+def scan_of(query: Query, name: str) -> ScanSpec:
+    """The scan of a table that was given by name, with what the statement says about it."""
+    return next(spec for each, spec in query._found.scans.items() if each.names == (name,))
+
+
+def most_rows(query: Query, besides: str) -> int:
+    """The number of rows of the largest of a statement's tables and frames but one, as far as metadata has it."""
+    scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
+    planned = [spec.plan().report.records or 0 for spec in scans]
+    return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
+
+
+def reads(query: Query, location: str) -> bool:
+    """Whether a query reads the table of a location, as `Scan` has it."""
+    return query._found.reads(location)

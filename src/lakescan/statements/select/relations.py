@@ -1,0 +1,257 @@
+"""What a FROM has: relations with columns, and where conditions on them go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from lakescan.aggregates import Aggregate
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction
+from lakescan.statements.select.conditions import AmongValues, Condition, Path, ValuesOf, columns_of
+from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.table_references import Occurrence
+from lakescan.statements.select.understood import is_true_of_nulls, understood
+
+
+@dataclass
+class Pushed:
+    """What goes into the scan of one occurrence.
+
+    - `columns`: None for all of them.
+    - `among`: only rows count of which a column has a value that some other columns have, as joins ask for.
+    - `aggregates`: the columns of the statement's result, if it has only these, of all rows of the conditions.
+    """
+
+    columns: tuple[str, ...] | None = None
+    conditions: list[Predicate] = field(default_factory=list)
+    limit: int | None = None
+    among: list[tuple[Path, tuple[ValuesOf, ...]]] = field(default_factory=list)
+    aggregates: tuple[Aggregate, ...] = ()
+
+    def of(self, places: Mapping[Occurrence, Occurrence]) -> Pushed:
+        """The same for other places: those of which the present ones are copies."""
+        return replace(
+            self,
+            among=[
+                (path, tuple(ValuesOf(places[each.occurrence], each.path) for each in values))
+                for path, values in self.among
+            ],
+        )
+
+    @property
+    def predicate(self) -> Predicate:
+        """All conditions, combined."""
+        return conjunction(self.conditions) if self.conditions else TRUE
+
+
+class Relation:
+    """What a FROM has: columns by name, and where conditions on them go. This one is of unknown columns."""
+
+    columns: tuple[str, ...] | None = None
+
+    def type_of(self, column: int) -> t.Type | None:
+        """The type of a column, by its position; None if it is not known."""
+        return None
+
+    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+        """Take a condition over these paths; whether it is evaluated in full.
+
+        `nullable`: rows of nulls may be added to the relation's later, as an outer join does.
+        """
+        return False
+
+    def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
+        """Columns of tables among whose values those of a column are, nulls aside; none if that is not known."""
+        return ()
+
+
+class TableRelation(Relation):
+    """A table: a condition becomes one of its scan, as far as it is understood."""
+
+    def __init__(self, occurrence: Occurrence, schema: Schema, pushed: Pushed, settings: Settings) -> None:
+        self.columns: tuple[str, ...] = tuple(schema.names)
+        self._occurrence, self._schema, self._pushed, self._settings = occurrence, schema, pushed, settings
+
+    def type_of(self, column: int) -> t.Type | None:
+        """The type of a column."""
+        return self._schema.fields[column].type
+
+    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+        """Take what is understood of a condition."""
+        if not self._occurrence.is_plain:
+            return False
+        exact = [self._exact(path) for path in paths]
+        if isinstance(condition, AmongValues):
+            self._pushed.among.append((exact[0], condition.values))
+            return False
+        known = understood(condition.with_paths(exact).node, self._schema, self._settings)
+        if known.predicate == TRUE or (nullable and is_true_of_nulls(known.predicate, self._schema)):
+            return False
+        self._pushed.conditions.append(known.predicate)
+        return known.exact
+
+    def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
+        """The column itself, unless a sample or a pivot changes what columns there are."""
+        return (ValuesOf(self._occurrence, self._exact(path)),) if self._occurrence.is_plain else ()
+
+    def _exact(self, path: Path) -> Path:
+        """The path with the column's name as the schema has it."""
+        return (next(name for name in self._schema.names if name.lower() == path[0].lower()), *path[1:])
+
+
+class FrameRelation(Relation):
+    """A view or frame of the engine: its columns are known by name."""
+
+    def __init__(self, occurrence: Occurrence, columns: Sequence[str]) -> None:
+        self.columns: tuple[str, ...] = tuple(columns)
+        self._occurrence = occurrence
+
+    def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
+        """The column itself."""
+        return (ValuesOf(self._occurrence, path),)
+
+
+class UnionRelation(Relation):
+    """A UNION, INTERSECT or EXCEPT: a condition on it is one on both sides, where their types agree."""
+
+    def __init__(self, left: Relation, right: Relation, is_transparent: bool) -> None:
+        self._left, self._right, self._is_transparent = left, right, is_transparent
+        same = left.columns is not None and right.columns is not None and len(left.columns) == len(right.columns)
+        self.columns: tuple[str, ...] | None = left.columns if same else None
+
+    def type_of(self, column: int) -> t.Type | None:
+        """The type of a column if both sides have the same."""
+        left, right = self._left.type_of(column), self._right.type_of(column)
+        return left if left == right else None
+
+    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+        """Hand a condition to both sides."""
+        left, right = self._left.columns, self._right.columns
+        if self.columns is None or left is None or right is None or not self._is_transparent:
+            return False
+        places = [[n for n, name in enumerate(self.columns) if name.lower() == path[0].lower()] for path in paths]
+        if any(len(at) != 1 or self.type_of(at[0]) is None for at in places):
+            return False
+        if len({name.lower() for name in right}) < len(right):
+            return False
+        for side, names in ((self._left, left), (self._right, right)):
+            side.push(condition, [(names[at[0]], *path[1:]) for at, path in zip(places, paths, strict=True)], nullable)
+        return False
+
+    def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
+        """The columns of both sides."""
+        at = [n for n, name in enumerate(self.columns or ()) if name.lower() == path[0].lower()]
+        if len(at) != 1:
+            return ()
+        sides = []
+        for side in (self._left, self._right):
+            name = (side.columns or ())[at[0]]
+            if [each.lower() for each in side.columns or ()].count(name.lower()) != 1:
+                return ()
+            sides.append(side.values_of((name, *path[1:])))
+        return sides[0] + sides[1] if all(sides) else ()
+
+
+class Opaque(Relation):
+    """A relation of which only the columns' names are known, if that; it takes no conditions."""
+
+    def __init__(self, columns: tuple[str, ...] | None) -> None:
+        self.columns = columns
+
+
+class SharedRelation(Relation):
+    """A query of WITH that is read several times: a condition reaches it as far as every reader has one."""
+
+    def __init__(self, inner: Relation, readers: int) -> None:
+        self.columns: tuple[str, ...] | None = inner.columns
+        self._inner, self._readers = inner, readers
+        self._asked: list[_Asked] = []
+
+    def reader(self) -> Relation:
+        """One more place where the query is read."""
+        self._asked.append(_Asked(self._inner))
+        return self._asked[-1]
+
+    def settle(self) -> None:
+        """Push what the conditions of all readers have in common: their disjunction."""
+        from sqlglot import exp
+
+        if len(self._asked) < self._readers or not all(each.conditions for each in self._asked):
+            return
+        of_readers = [exp.and_(*(each.node for each in asked.conditions)) for asked in self._asked]
+        node = exp.paren(exp.or_(*of_readers))
+        columns = columns_of(node)
+        if not all(isinstance(each, exp.Column | exp.Dot) for each in columns):
+            return
+        paths = [tuple(part.name for part in each.parts) for each in columns]
+        self._inner.push(Condition(node, columns), paths, any(each.nullable for each in self._asked))
+
+
+class _Asked(Relation):
+    """One reader of a shared query, and the conditions that it has."""
+
+    def __init__(self, inner: Relation) -> None:
+        self.columns, self._inner = inner.columns, inner
+        self.conditions: list[Condition] = []
+        self.nullable = False
+
+    def type_of(self, column: int) -> t.Type | None:
+        """The type of a column."""
+        return self._inner.type_of(column)
+
+    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+        """Keep a condition until those of all readers are known."""
+        if not isinstance(condition, AmongValues):
+            self.conditions.append(condition.with_paths(paths))
+            self.nullable |= nullable
+        return False
+
+    def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
+        """The columns of the shared query."""
+        return self._inner.values_of(path)
+
+
+@dataclass
+class Source:
+    """A relation in a FROM, with the names that columns may be qualified by."""
+
+    qualifiers: frozenset[Path]
+    relation: Relation
+    nullable: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether it has exactly one column of a name."""
+        return len(self._places.get(name.lower(), ())) == 1
+
+    def may_have(self, name: str) -> bool:
+        """Whether it has a column of a name, or its columns are not known."""
+        return self.relation.columns is None or name.lower() in self._places
+
+    def type_of(self, name: str) -> t.Type | None:
+        """The type of a column that it has."""
+        return self.relation.type_of(self._places[name.lower()][0])
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """The places of known columns by their names in lower case: tables may have thousands."""
+        found: dict[str, list[int]] = {}
+        for place, name in enumerate(self.relation.columns or ()):
+            found.setdefault(name.lower(), []).append(place)
+        return found
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A column, or a member of it, of a source."""
+
+    source: Source
+    path: Path
+
+
+def same_column(one: Origin, other: Origin) -> bool:
+    """Whether two columns are the same."""
+    paths = [tuple(name.lower() for name in each.path) for each in (one, other)]
+    return one.source is other.source and paths[0] == paths[1]

@@ -1,0 +1,91 @@
+"""A statement's own text with other words in the places of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from lakescan.common.identifiers import parts_of
+from lakescan.errors import InvalidStatement, UnsupportedFeature
+from lakescan.statements.select.table_references import Occurrence, occurrences
+from lakescan.statements.select.views import Views
+from lakescan.statements.syntax.parse import parsed
+from lakescan.statements.syntax.text import edited, underlined_at
+
+_DEEPEST = 50  # views within views
+
+
+def renamed(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
+    """The text with other names for tables; aliases keep the rest of it valid."""
+    return edited(text, edits_of_names(tree, names))
+
+
+def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int, int, str]]:
+    """The changes of a text that give other names to tables: the beginning and end of a part, and what replaces it."""
+    edits = []
+    for each, name in names.items():
+        alias = f" AS `{each.qualifier.replace('`', '``')}`"
+        if each.alias_at is None:
+            edits.append((each.start, each.end, name))
+        elif each.alias_at == each.end:
+            edits.append((each.start, each.end, name + alias))
+        else:
+            edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
+    for column, count in qualified(tree, names):
+        edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
+    return edits
+
+
+def qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
+    """The columns that are qualified by more than a table's last name (`db.t.c`), and how many names qualify each."""
+    from sqlglot import exp
+
+    wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
+    result = []
+    for column in tree.find_all(exp.Column):
+        names = tuple(part.name.lower() for part in column.parts)
+        counts = [count for count in range(2, len(names)) if names[:count] in wide]
+        if counts:
+            result.append((column, counts[-1]))
+    return result
+
+
+def with_views(text: str, views: Views, tables: Collection[str], values: Mapping[str, Any]) -> str:
+    """The text with the queries of views in the place of their names.
+
+    `tables` are the names of tables that the user gave. Raises `InvalidStatement` for time travel, and
+    `UnsupportedFeature` where a name in a view would mean a query of WITH, or a frame, of the statement.
+    """
+    from sqlglot import exp
+
+    given = {name.lower() for name in (*tables, *views.frame_names())}
+    taken = given | {each.alias.lower() for each in parsed(text).find_all(exp.CTE)}
+    for _ in range(_DEEPEST):
+        tree = parsed(text)
+        queries: dict[Occurrence, str] = {}
+        for each in occurrences(tree, text, values):
+            name = each.names[0].lower()
+            is_short = len(each.names) == 1 and each.changes is None and name not in given
+            query = views.query(name) if is_short else None
+            if query is None:
+                continue
+            if each.travel is not None:
+                place = underlined_at(text, each.start, each.end)
+                raise InvalidStatement(f"{each.names[0]} is a view: its tables have earlier states, not it{place}")
+            _check_names(name, query, taken)
+            queries[each] = query if parts_of(query) is not None else f"({query}\n)"
+        if not queries:
+            return text
+        text = renamed(text, tree, queries)
+    raise InvalidStatement(f"views are nested deeper than {_DEEPEST}, or name each other")
+
+
+def _check_names(name: str, query: str, taken: Collection[str]) -> None:
+    if parts_of(query) is not None:
+        return
+    short = {each.names[0].lower() for each in occurrences(parsed(query), query) if len(each.names) == 1}
+    if both := sorted(short.intersection(taken)):
+        raise UnsupportedFeature(
+            f"the view {name!r} in a statement that has another {both[0]!r}",
+            "The view reads a table or view of this name: rename the query of WITH, or the frame.",
+        )

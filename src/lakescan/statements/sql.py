@@ -1,0 +1,131 @@
+"""`lakescan.sql`: queries in this process, statements that change rows, and those that make, rename and drop tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+import pyarrow as pa
+
+from lakescan import engines
+from lakescan.errors import DOCUMENTS, InvalidOption, InvalidStatement, UnsupportedFeature
+from lakescan.statements.rows.explain import explain_statement
+from lakescan.statements.rows.run import run_statement
+from lakescan.statements.select.namespace import current_namespace, use
+from lakescan.statements.select.query import Explained, columns_of, query
+from lakescan.statements.syntax.parse import Arguments, Kind, statement_of, with_named_parameters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@overload
+def sql(text: str, /, args: Arguments = None, **frames: Any) -> Any: ...
+
+
+@overload
+def sql(session: SparkSession | None, text: str, /, args: Arguments = None, **frames: Any) -> Any: ...
+
+
+def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
+    """Run one SQL statement in this process: a query over tables, or one that changes, makes, renames or drops them.
+
+    Queries are in Spark's dialect, and are run by DuckDB over scans that read only the columns and files that the query
+    needs. Tables are `catalog.namespace.table`, ``iceberg.`path` `` or ``delta.`path` ``, a metadata table of these
+    (`local.shop.orders.snapshots`), a short name after `USE local.shop`, or a name in `frames`. `VERSION AS OF`,
+    `TIMESTAMP AS OF`, `orders.branch_audit`, `orders.tag_eoy` and `orders@v3` read other states. All places where a
+    statement names a table read the same state.
+
+    INSERT, DELETE, UPDATE, MERGE and TRUNCATE TABLE are as Spark's grammar has them; each is one commit. Columns of an
+    INSERT are matched by their places, by a list, or BY NAME, and values that a column cannot hold fail it. EXPLAIN of
+    them shows what they would read, and changes nothing.
+
+    Args:
+        positional: The text; before it, as in earlier versions, may be a Spark session (the statement then runs as
+            `lakescan.spark.sql` runs it) or None.
+        args: Values of the text's parameters: a dictionary for `:name`, a list for `?`.
+        frames: Tables, scans, or Arrow, pandas and Polars data by the names that the text has for them.
+
+    Returns:
+        A lazy `Query` for SELECT, and for statements with rows (SHOW, DESCRIBE, CALL); a table that was created or
+        renamed; an `AlterResult` for other ALTER TABLE; a `WriteResult` for INSERT, a `ChangeResult` for other changes
+        of rows; None for other statements. The page SQL of the documents lists them all.
+
+    Raises:
+        InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB refuses it.
+        NoSuchTable: A table is not there; the message names the nearest.
+        SchemaMismatch: New values do not fit the table's columns; nothing is committed.
+        CommitConflict: Another writer changed what the statement read or replaced.
+        UnsupportedFeature: A statement of another kind.
+
+    Example:
+        >>> lakescan.sql("SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
+        >>> lakescan.sql("SELECT * FROM delta.`/lake/customers` VERSION AS OF 3 WHERE id = :id", args={"id": 7})
+        >>> lakescan.sql("CREATE TABLE local.shop.sales (id BIGINT, at TIMESTAMP) PARTITIONED BY (days(at))")
+        >>> lakescan.sql("INSERT INTO local.shop.sales BY NAME SELECT id, sold_at AS at FROM frame", frame=frame)
+    """
+    session, text, args = _arguments(positional, args)
+    if session is not None:
+        return engines.load("spark").run_sql(session, text, args, **frames)
+    statement = statement_of(text)
+    match statement.kind:
+        case Kind.QUERY:
+            return query(statement.text, args, frames, current_namespace())
+        case Kind.EXPLAIN if statement_of(statement.text).kind in (Kind.OTHER, Kind.USE, Kind.DESCRIBE):
+            raise UnsupportedFeature(
+                f"EXPLAIN of the statement {' '.join(statement.text.split())[:60]!r}",
+                "Queries are explained, and statements that change rows.",
+            )
+        case Kind.EXPLAIN:
+            if statement_of(statement.text).kind.changes_rows:
+                plan = explain_statement(statement.text, args, frames, current_namespace())
+            else:
+                plan = query(statement.text, args, frames, current_namespace()).explain()
+            return Explained(plan)
+        case Kind.DESCRIBE:
+            from lakescan.statements.tables.describe import described_columns
+
+            found = described_columns(columns_of(query(statement.text, args, frames, current_namespace())))
+            return query("SELECT * FROM found", None, {"found": found}, ())
+        case Kind.USE:
+            use(*with_named_parameters(statement.text, args))
+            return None
+    if statement.kind.changes_rows:
+        return run_statement(statement.text, args, frames, current_namespace())
+    return _define(statement.text, args, frames)
+
+
+def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, Arguments]:
+    """The session (None: in this process), the text and the values of parameters."""
+    if positional and not isinstance(positional[0], str):
+        session, *rest = positional
+    else:
+        session, rest = None, list(positional)
+    is_session = session is None or hasattr(session, "sql")
+    if not 1 <= len(rest) <= 2 or not isinstance(rest[0], str) or not is_session:
+        raise InvalidOption(
+            "sql takes one statement as text: lakescan.sql(text, args=None, **frames); before it may be a Spark session"
+        )
+    return session, rest[0], rest[1] if len(rest) > 1 else args
+
+
+def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
+    """Run a statement about tables, namespaces or views in this process."""
+    # Imported when they are used: queries, and `import lakescan`, need none of them.
+    from lakescan.statements.syntax.statements import nearest_statement, parse_statement
+    from lakescan.statements.syntax.words import Words
+    from lakescan.statements.tables.context import Context
+    from lakescan.statements.tables.run import run
+
+    text, values = with_named_parameters(text, args)
+    statement = parse_statement(text, values)
+    if statement is None:
+        if not Words(text).words:
+            raise InvalidStatement("the text has no statement")
+        raise UnsupportedFeature(
+            f"the statement {' '.join(text.split())[:60]!r}",
+            f"{DOCUMENTS}/sql.md lists the statements that run.{nearest_statement(text)}",
+        )
+    within = current_namespace()
+    found = run(statement, Context(text, within, lambda query_text: query(query_text, args, frames, within), frames))
+    return query("SELECT * FROM found", None, {"found": found}, ()) if isinstance(found, pa.Table) else found

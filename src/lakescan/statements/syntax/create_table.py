@@ -1,0 +1,189 @@
+"""CREATE TABLE and REPLACE TABLE: columns, layout, AS SELECT, LIKE and CLONE; DROP TABLE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.definition.table_changes import Path, SetOrder
+from lakescan.definition.table_definition import Term, numbered
+from lakescan.errors import UnsupportedFeature
+from lakescan.statements.syntax.alter_table import read_write_order
+from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, read_columns
+from lakescan.statements.syntax.layout import State, read_properties, read_state, read_term
+from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.namespaces import read_table_or_path
+from lakescan.statements.syntax.types import read_type
+from lakescan.statements.syntax.words import Words
+
+
+@dataclass(frozen=True)
+class CloneOf:
+    """The table that is cloned, and the state of it."""
+
+    table: TableName
+    state: State | None = None
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """A table to create: its columns, or those of a query, or of another table (`like`).
+
+    - `creates`: whether it may be new; `replaces`: whether it may replace a table.
+    - `format`: the word behind USING; None if there is none.
+    """
+
+    table: TableName
+    columns: ColumnsText = NO_COLUMNS
+    format: str | None = None
+    partition_by: tuple[Term, ...] = ()
+    order: SetOrder | None = None
+    cluster_by: tuple[Path, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    comment: str | None = None
+    creates: bool = True
+    replaces: bool = False
+    if_not_exists: bool = False
+    query: Sql | None = None
+    like: TableName | None = None
+    clone: CloneOf | None = None
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """DROP TABLE."""
+
+    table: TableName
+    if_exists: bool = False
+    purge: bool = False
+
+
+def read_create_table(words: Words, *, creates: bool = True, replaces: bool = False) -> CreateTable:
+    """Read what follows CREATE TABLE, or CREATE OR REPLACE TABLE, or REPLACE TABLE."""
+    if_not_exists = words.takes("IF", "NOT", "EXISTS")
+    if if_not_exists and replaces:
+        raise words.error("REPLACE and IF NOT EXISTS exclude each other", words.at - 1)
+    table = words.table_name("the name of a table")
+    found = CreateTable(table, creates=creates, replaces=replaces, if_not_exists=if_not_exists)
+    if words.takes("LIKE"):
+        found = replace(found, like=words.table_name("the name of a table"))
+    elif words.sees("DEEP", "CLONE") or words.sees("CLONE"):
+        raise UnsupportedFeature("DEEP CLONE", "Use CREATE TABLE ... AS SELECT, or SHALLOW CLONE.")
+    elif words.takes("SHALLOW", "CLONE"):
+        source = read_table_or_path(words)
+        found = replace(found, clone=CloneOf(source, read_state(words)))
+    elif words.sees_symbol("("):
+        found = replace(found, columns=read_columns(words, of_new_table=True))
+    return _read_clauses(words, found)
+
+
+def read_external_table(words: Words) -> CreateTable:
+    """Read what follows CREATE EXTERNAL TABLE: a table with a LOCATION."""
+    found = read_create_table(words)
+    if found.location is None:
+        raise words.expected("LOCATION")
+    return found
+
+
+def _read_clauses(words: Words, found: CreateTable) -> CreateTable:
+    """Read the clauses behind the columns, in any order, each once."""
+    seen: set[str] = set()
+    while not words.is_at_end:
+        at = words.at
+        clause, found = _read_clause(words, found)
+        if clause == "AS":
+            break
+        if clause in seen:
+            raise words.error(f"{clause} is there twice", at)
+        seen.add(clause)
+    return found
+
+
+def _read_clause(words: Words, found: CreateTable) -> tuple[str, CreateTable]:
+    if words.takes("USING"):
+        return "USING", replace(found, format=words.name("a format").lower())
+    if words.takes("PARTITIONED", "BY") or words.takes("PARTITION", "BY"):
+        return "PARTITIONED BY", _partitioned(words, found)
+    if words.takes("CLUSTERED", "BY"):
+        return "CLUSTERED BY", _bucketed(words, found)
+    if words.takes("CLUSTER", "BY"):
+        return "CLUSTER BY", replace(found, cluster_by=tuple(words.items(lambda: words.names("a column"))))
+    if words.takes("WRITE"):
+        return "WRITE", replace(found, order=read_write_order(words))
+    if words.takes("LOCATION"):
+        return "LOCATION", replace(found, location=words.text_literal("the folder, in quotes"))
+    if words.takes("COMMENT"):
+        return "COMMENT", replace(found, comment=words.text_literal("the comment"))
+    if words.takes("TBLPROPERTIES"):
+        return "TBLPROPERTIES", replace(found, properties={**found.properties, **read_properties(words)})
+    if words.takes("WITH"):  # Flink's word for TBLPROPERTIES
+        properties = read_properties(words)
+        if connector := properties.get("connector"):
+            raise UnsupportedFeature(
+                f"'connector'='{connector}' in WITH",
+                "The table is made in the catalog that its name begins with: leave out the connector and its options.",
+            )
+        return "WITH", replace(found, properties={**found.properties, **properties})
+    if words.sees("DISTRIBUTED"):
+        raise UnsupportedFeature("DISTRIBUTED in CREATE TABLE", "Use PARTITIONED BY (bucket(n, column)).")
+    if words.sees("LIKE"):
+        raise UnsupportedFeature(
+            "LIKE after the columns in CREATE TABLE",
+            "Use CREATE TABLE ... LIKE alone, then ALTER TABLE ... ADD COLUMNS.",
+        )
+    if found.like is not None and words.sees_symbol("("):
+        raise UnsupportedFeature("INCLUDING and EXCLUDING of CREATE TABLE ... LIKE", "Leave them out.")
+    if words.sees("OPTIONS") or words.sees("STORED") or words.sees("ROW", "FORMAT"):
+        raise UnsupportedFeature(f"{words.words[words.at].text.upper()} in CREATE TABLE", "Use TBLPROPERTIES.")
+    if words.sees("AS") or words.sees("SELECT") or (words.sees_symbol("(") and found.clone is None):
+        words.takes("AS")
+        start, words.at = words.at, len(words.words)
+        return "AS", replace(found, query=words.between(start, words.at, "the query"))
+    raise words.expected(
+        "USING", "PARTITIONED BY", "CLUSTER BY", "WRITE", "LOCATION", "COMMENT", "TBLPROPERTIES", "WITH", "AS"
+    )
+
+
+def _partitioned(words: Words, found: CreateTable) -> CreateTable:
+    """PARTITIONED BY transforms, or as in Hive by new columns with their types, which come last."""
+    new: list[t.Field] = []
+
+    def read() -> Term:
+        is_column = words.is_name(words.at) and words.is_name(words.at + 1)
+        if not is_column:
+            return read_term(words)
+        name = words.name("the name of a column")
+        kind, comment = read_type(words), None
+        if words.takes("COMMENT"):
+            comment = words.text_literal("the comment")
+        new.append(t.Field(0, name, kind, doc=comment))
+        return Term(dotted_path([name]))
+
+    at = words.at
+    terms = tuple(words.items(read))
+    if new and len(new) < len(terms):
+        raise words.error("PARTITIONED BY has either new columns with types, or columns of the table", at, words.at - 1)
+    columns = replace(found.columns, columns=numbered((*found.columns.columns, *new))) if new else found.columns
+    return replace(found, columns=columns, partition_by=(*found.partition_by, *terms))
+
+
+def _bucketed(words: Words, found: CreateTable) -> CreateTable:
+    """CLUSTERED BY (column) INTO n BUCKETS: the transform `bucket`."""
+    columns = words.items(lambda: dotted_path(words.names("a column")))
+    if len(columns) > 1 or words.sees("SORTED"):
+        raise UnsupportedFeature(
+            "CLUSTERED BY several columns, or SORTED BY", "Use PARTITIONED BY (bucket(n, column))."
+        )
+    words.needs("INTO")
+    number = words.integer("a number of buckets")
+    words.needs("BUCKETS")
+    return replace(found, partition_by=(*found.partition_by, Term(columns[0], "bucket", number)))
+
+
+def read_drop_table(words: Words) -> DropTable:
+    """Read what follows DROP TABLE."""
+    if_exists = words.takes("IF", "EXISTS")
+    return DropTable(words.table_name("the name of a table"), if_exists, words.takes("PURGE"))

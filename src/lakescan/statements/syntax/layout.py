@@ -1,0 +1,142 @@
+"""Parts of statements about a table's layout: transforms, sort orders, properties, places in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from lakescan.definition.table_definition import SortTerm, Term
+from lakescan.errors import InvalidOption
+from lakescan.statements.syntax.words import Words
+
+_UNITS = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a table: a version or snapshot id, the name of a tag or branch (as a version), or a time."""
+
+    version: int | str | None = None
+    timestamp: str | None = None
+
+
+def read_term(words: Words) -> Term:
+    """Read a column, or a transform of one: `country`, `days(ts)`, `bucket(16, id)`."""
+    start = words.at
+    words.names("a column, or a transform such as days(ts)")
+    if words.sees_symbol("("):
+        words.at = words.behind(words.at)
+    try:
+        return Term.parse(words.with_literals(words.between(start, words.at, "a transform")).text)
+    except InvalidOption as error:
+        raise words.error(str(error), start, words.at - 1) from error
+
+
+def read_terms(words: Words) -> tuple[Term, ...]:
+    """Read transforms in parentheses."""
+    return tuple(words.items(lambda: read_term(words)))
+
+
+def read_order(words: Words) -> tuple[SortTerm, ...]:
+    """Read the terms of a sort order, with or without parentheses."""
+    return words.listed_items(lambda: _sorted(words))
+
+
+def _sorted(words: Words) -> SortTerm:
+    term = read_term(words)
+    descending = words.takes("DESC")
+    if not descending:
+        words.takes("ASC")
+    first = not descending
+    if words.takes("NULLS"):
+        first = words.takes("FIRST")
+        if not first:
+            words.needs("LAST")
+    return SortTerm(term, descending, first)
+
+
+def read_properties(words: Words) -> dict[str, str]:
+    """Read properties in parentheses: `('a' = 'b', c.d = 5, e = true)`; raises `InvalidStatement` for one set twice."""
+    found: dict[str, str] = {}
+
+    def read() -> None:
+        at = words.at
+        name = property_name(words)
+        words.takes_symbol("==") or words.takes_symbol("=")
+        value = property_value(words, name)
+        if name in found:
+            raise words.error(f"the property {name!r} is set twice", at)
+        found[name] = value
+
+    words.items(read)
+    return found
+
+
+def property_name(words: Words) -> str:
+    """Read the name of a property: a text, or words with dots and hyphens between them."""
+    if not words.is_name(words.at):
+        return words.text_literal("the name of a property")
+    parts = [words.name("the name of a property")]
+    while words.sees_symbol(".") or words.sees_symbol("-"):
+        parts += [words.words[words.at].text]
+        words.at += 1
+        parts += [words.name("the name of a property")]
+    return "".join(parts)
+
+
+def property_value(words: Words, name: str) -> str:
+    """Read the value of a property: a text, a number, or a boolean."""
+    if words.sees_parameter:
+        value = words.parameter(f"the value of {name!r}", str, bool, int, float, Decimal)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if words.takes("TRUE"):
+        return "true"
+    if words.takes("FALSE"):
+        return "false"
+    what = f"the value of {name!r}"
+    if words.is_at_end:
+        raise words.expected(what)
+    if words.words[words.at].token_type.name in ("NUMBER", "DASH"):
+        sign = "-" if words.takes_symbol("-") else ""
+        if words.is_at_end or words.words[words.at].token_type.name != "NUMBER":
+            raise words.expected(what)
+        words.at += 1
+        return sign + str(words.words[words.at - 1].text)
+    return words.text_literal(what)
+
+
+def read_state(words: Words) -> State | None:
+    """Read `[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF ...`; None if it is not there."""
+    start = words.at
+    words.takes("FOR")
+    if words.takes("VERSION", "AS", "OF") or words.takes("SYSTEM_VERSION", "AS", "OF"):
+        return State(version=read_version(words))
+    if words.takes("TIMESTAMP", "AS", "OF") or words.takes("SYSTEM_TIME", "AS", "OF"):
+        if words.sees_parameter:
+            moment = words.parameter("a timestamp", str, datetime)
+            return State(timestamp=moment if isinstance(moment, str) else moment.isoformat())
+        words.takes("TIMESTAMP")
+        return State(timestamp=words.text_literal("a timestamp in quotes"))
+    words.at = start
+    return None
+
+
+def read_version(words: Words) -> int | str:
+    """Read a version or a snapshot id, or in quotes a tag or branch."""
+    if words.sees_parameter:
+        found: int | str = words.parameter("a version", int, str)
+        return found
+    if not words.is_at_end and words.words[words.at].token_type.name == "NUMBER":
+        return words.integer("a version")
+    return words.text_literal("a version")
+
+
+def read_milliseconds(words: Words) -> int:
+    """Read a time such as `7 DAYS`, as milliseconds."""
+    number, at = words.integer("a number of days, hours or minutes"), words.at
+    unit = "" if words.is_at_end else words.words[at].text.upper()
+    if unit.removesuffix("S") not in _UNITS:
+        raise words.expected("DAYS", "HOURS", "MINUTES")
+    words.at += 1
+    return number * _UNITS[unit.removesuffix("S")]

@@ -1,0 +1,237 @@
+"""Statements about namespaces, and about what catalogs have: CREATE and DROP NAMESPACE, SHOW, DESCRIBE, COMMENT ON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakescan.statements.syntax.layout import property_name, property_value, read_properties
+from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.words import Words
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CreateNamespace:
+    """CREATE NAMESPACE, or its synonyms CREATE DATABASE and CREATE SCHEMA."""
+
+    name: Names
+    if_not_exists: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DropNamespace:
+    """DROP NAMESPACE; with `cascade`, and all of its tables."""
+
+    name: Names
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class AlterNamespace:
+    """ALTER NAMESPACE ... SET or UNSET PROPERTIES."""
+
+    name: Names
+    properties: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CommentOn:
+    """COMMENT ON TABLE, or on a NAMESPACE; None removes the comment."""
+
+    name: TableName
+    comment: str | None
+    is_table: bool = True
+
+
+class Shown(StrEnum):
+    """What SHOW and DESCRIBE show."""
+
+    CATALOGS = "catalogs"
+    NAMESPACES = "namespaces"
+    TABLES = "tables"
+    VIEWS = "views"
+    CREATE_TABLE = "create table"
+    COLUMNS = "columns"
+    PROPERTIES = "properties"
+    PARTITIONS = "partitions"
+    BRANCHES = "branches"
+    TAGS = "tags"
+    CURRENT_NAMESPACE = "current namespace"
+    NAMESPACE = "namespace"
+    TABLE = "table"
+    HISTORY = "history"
+    DETAIL = "detail"
+
+
+@dataclass(frozen=True)
+class Show:
+    """SHOW and DESCRIBE: of a table, or of what is in a namespace.
+
+    - `table`: the table; `namespace`: the namespace, or the one of USE if it is None.
+    - `pattern`: a LIKE pattern of Spark's SHOW: `*` and `|`.
+    - `column`: the column of DESCRIBE, or the key of SHOW TBLPROPERTIES.
+    - `limit`: rows of DESCRIBE HISTORY; `partition`: the values of SHOW PARTITIONS.
+    """
+
+    what: Shown
+    table: TableName | None = None
+    namespace: Names | None = None
+    pattern: str | None = None
+    extended: bool = False
+    column: Names | None = None
+    limit: int | None = None
+    partition: Mapping[str, str | None] | None = None
+
+
+@dataclass(frozen=True)
+class CreateCatalog:
+    """CREATE CATALOG: the properties by which a catalog is opened."""
+
+    name: str
+    properties: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+def read_create_catalog(words: Words) -> CreateCatalog:
+    """Read what follows CREATE CATALOG."""
+    if_not_exists = words.takes("IF", "NOT", "EXISTS")
+    name = words.name("the name of a catalog")
+    words.needs("WITH")
+    return CreateCatalog(name, read_properties(words), if_not_exists)
+
+
+def read_show_partitions(words: Words) -> Show:
+    """Read `table [PARTITION (column = value, ...)]`."""
+    table, values = words.table_name("the name of a table"), {}
+
+    def read() -> None:
+        name = words.name("the name of a partition column")
+        words.needs_symbol("=")
+        values[name] = None if words.takes("NULL") else _partition_value(words, name)
+
+    if words.takes("PARTITION"):
+        words.items(read)
+    return Show(Shown.PARTITIONS, table, partition=values or None)
+
+
+def _partition_value(words: Words, name: str) -> str:
+    words.takes("DATE") or words.takes("TIMESTAMP")
+    return property_value(words, name)
+
+
+def read_create_namespace(words: Words) -> CreateNamespace:
+    """Read what follows CREATE NAMESPACE."""
+    if_not_exists = words.takes("IF", "NOT", "EXISTS")
+    name = words.names("the name of a namespace")
+    properties: dict[str, str] = {}
+    while not words.is_at_end:
+        if words.takes("COMMENT"):
+            properties["comment"] = words.text_literal("the comment")
+        elif words.takes("LOCATION"):
+            properties["location"] = words.text_literal("the folder, in quotes")
+        elif words.takes("WITH", "DBPROPERTIES") or words.takes("WITH", "PROPERTIES"):
+            properties |= read_properties(words)
+        else:
+            raise words.expected("COMMENT", "LOCATION", "WITH PROPERTIES")
+    return CreateNamespace(name, if_not_exists, properties)
+
+
+def read_drop_namespace(words: Words) -> DropNamespace:
+    """Read what follows DROP NAMESPACE."""
+    if_exists = words.takes("IF", "EXISTS")
+    name = words.names("the name of a namespace")
+    cascade = words.takes("CASCADE")
+    if not cascade:
+        words.takes("RESTRICT")
+    return DropNamespace(name, if_exists, cascade)
+
+
+def read_alter_namespace(words: Words) -> AlterNamespace:
+    """Read what follows ALTER NAMESPACE."""
+    name = words.names("the name of a namespace")
+    if words.takes("SET", "PROPERTIES") or words.takes("SET", "DBPROPERTIES"):
+        return AlterNamespace(name, read_properties(words))
+    if words.takes("SET", "LOCATION"):
+        return AlterNamespace(name, {"location": words.text_literal("the folder, in quotes")})
+    if words.takes("UNSET", "PROPERTIES") or words.takes("UNSET", "DBPROPERTIES"):
+        return AlterNamespace(name, {}, tuple(words.items(lambda: property_name(words))))
+    raise words.expected("SET PROPERTIES", "UNSET PROPERTIES", "SET LOCATION")
+
+
+def read_comment_on(words: Words) -> CommentOn:
+    """Read what follows COMMENT ON."""
+    is_table = words.takes("TABLE")
+    if not is_table and not any(words.takes(each) for each in ("NAMESPACE", "DATABASE", "SCHEMA")):
+        raise words.expected("TABLE", "NAMESPACE")
+    name = words.table_name("a name")
+    words.needs("IS")
+    if words.sees_parameter:
+        comment = words.parameter("the comment, or NULL", str, type(None))
+    else:
+        comment = None if words.takes("NULL") else words.text_literal("the comment, or NULL")
+    return CommentOn(name, comment, is_table)
+
+
+def read_show_in(words: Words, what: Shown) -> Show:
+    """Read `[FROM | IN namespace] [[LIKE] 'pattern']`."""
+    namespace = words.names("the name of a namespace") if words.takes("FROM") or words.takes("IN") else None
+    pattern = words.text_literal("a pattern, in quotes") if words.takes("LIKE") or not words.is_at_end else None
+    return Show(what, namespace=namespace, pattern=pattern)
+
+
+def read_show_columns(words: Words) -> Show:
+    """Read `FROM | IN table [FROM | IN namespace]`."""
+    if not (words.takes("FROM") or words.takes("IN")):
+        raise words.expected("FROM", "IN")
+    table = words.table_name("the name of a table")
+    if words.takes("FROM") or words.takes("IN"):
+        table = TableName((*words.names("the name of a namespace"), *table.parts), None, table.start, table.end)
+    return Show(Shown.COLUMNS, table)
+
+
+def read_show_properties(words: Words) -> Show:
+    """Read `table [('name')]`."""
+    table, column = words.table_name("the name of a table"), None
+    if words.takes_symbol("("):
+        column = (property_name(words),)
+        words.needs_symbol(")")
+    return Show(Shown.PROPERTIES, table, column=column)
+
+
+def read_show_table(words: Words, what: Shown) -> Show:
+    """Read the name of a table."""
+    words.takes("FROM") or words.takes("IN")
+    return Show(what, words.table_name("the name of a table"))
+
+
+def read_describe(words: Words) -> Show:
+    """Read what follows DESCRIBE: a table, one of its columns, a namespace, its history or detail."""
+    for name, what in (("HISTORY", Shown.HISTORY), ("DETAIL", Shown.DETAIL)):
+        if words.sees(name) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":
+            words.at += 1
+            table = read_table_or_path(words)
+            limit = words.integer("a number of commits") if words.takes("LIMIT") else None
+            return Show(what, table, limit=limit)
+    if any(words.takes(each) for each in ("NAMESPACE", "DATABASE", "SCHEMA")):
+        extended = words.takes("EXTENDED")
+        return Show(Shown.NAMESPACE, namespace=words.names("the name of a namespace"), extended=extended)
+    words.takes("TABLE")
+    extended = words.takes("EXTENDED") or words.takes("FORMATTED")
+    table = words.table_name("the name of a table")
+    column = None if words.is_at_end else words.names("the name of a column")
+    return Show(Shown.TABLE, table, extended=extended, column=column)
+
+
+def read_table_or_path(words: Words) -> TableName:
+    """A table by its name, or a Delta table by its path in quotes, as Delta's statements take it."""
+    at = words.at
+    if not words.is_at_end and words.words[at].token_type.name == "STRING":
+        path = words.text_literal("the path of a table")
+        return TableName(("delta", path), None, words.words[at].start, words.words[at].end + 1)
+    return words.table_name("the name of a table")

@@ -1,0 +1,223 @@
+"""Parsing a statement, and its kind. Errors underline the place in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature, missing_dependency
+from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.statements.syntax.text import edited, tokens, underlined
+
+_EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)
+_DESCRIBE = re.compile(
+    r"desc(?:ribe)?\b(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:query\b\s*(?=(?:select|with|from|values|table)\b|\()"
+    r"|(?=(?:select|with|from|values)\b\s*\S|\())",
+    re.IGNORECASE | re.DOTALL,
+)
+_COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
+_QUERY_WORDS = re.compile(r"[(\s]*(?:select|with|from|values|table|map|reduce)\b", re.IGNORECASE)
+_CHANGE_WORDS = re.compile(r"(?:delete|update|merge|insert|truncate)\b", re.IGNORECASE)
+_CHANGES_BEHIND = re.compile(r"\b(?:delete|update|merge|insert)\b", re.IGNORECASE)
+_UNSIGNED_SHIFT = re.compile(r"[\w)\]]\s*>>>\s*[\w(]")
+_BEHIND_WITH = ("delete", "update", "merge", "insert")
+
+Arguments = Mapping[str, Any] | Sequence[Any] | None
+
+
+class Kind(Enum):
+    """What a statement does."""
+
+    QUERY = "query"
+    EXPLAIN = "explain"
+    USE = "use"
+    DESCRIBE = "describe"
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+    INSERT = "insert"
+    TRUNCATE = "truncate"
+    OTHER = "other"
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether such a statement changes the rows of a table."""
+        return self in _CHANGES
+
+
+_CHANGES = (Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.INSERT, Kind.TRUNCATE)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement. `text` is without a closing semicolon, EXPLAIN and its `mode`, and the DESCRIBE of a query."""
+
+    kind: Kind
+    text: str
+    mode: str = ""
+
+
+def statement_of(text: str) -> Statement:
+    """The kind of a statement by its first words."""
+    if not isinstance(text, str):
+        raise InvalidOption(f"sql takes one statement as text, not {text!r}")
+    rest = _without_semicolon(text)
+    at = len(_match(_COMMENTS, rest))
+    if explain := _EXPLAIN.match(rest, at):
+        return Statement(Kind.EXPLAIN, rest[explain.end() :].lstrip(), (explain[1] or "").strip().upper())
+    if _QUERY_WORDS.match(rest, at):
+        return Statement(_kind_behind(rest, at) or Kind.QUERY, rest)
+    if change := _CHANGE_WORDS.match(rest, at):
+        return Statement(Kind(change[0].split()[0].lower()), rest)
+    if re.compile(r"use\b", re.IGNORECASE).match(rest, at):
+        return Statement(Kind.USE, rest)
+    if describe := _DESCRIBE.match(rest, at):
+        return Statement(Kind.DESCRIBE, rest[describe.end() :])
+    return Statement(Kind.OTHER, rest)
+
+
+def _kind_behind(text: str, at: int) -> Kind | None:
+    """The kind of a statement that changes rows, and begins with the queries of WITH, or with FROM as Hive's do."""
+    first = text[at : at + 4].lower()
+    if first not in ("with", "from") or not _CHANGES_BEHIND.search(text, at):
+        return None
+    try:
+        words = tokens(text)
+    except InvalidStatement:
+        return None
+    names = [each.text.lower() if each.token_type.name not in ("IDENTIFIER", "STRING") else "" for each in words]
+    if first == "with":
+        found = behind_with(words)
+        return Kind(names[found]) if found < len(words) and names[found] in _BEHIND_WITH else None
+    depth = 0
+    for n, name in enumerate(names[:-1]):
+        depth += (words[n].text == "(") - (words[n].text == ")")
+        if depth == 0 and name == "insert" and names[n + 1] in ("into", "overwrite") and names[n - 1] != ".":
+            return Kind.INSERT
+    return None
+
+
+def behind_with(words: Sequence[Any]) -> int:
+    """The number of the token behind the queries of a WITH clause, which is the first token."""
+    at = 1
+    if words[at : at + 2] and words[at].text.upper() == "RECURSIVE" and words[at + 1].text not in ("(", "AS"):
+        at += 1
+    while True:
+        at = _behind_group(words, at + 1)  # the name, and its columns
+        if at < len(words) and words[at].text.upper() == "AS":
+            at += 1
+        at = _behind_group(words, at)
+        if at >= len(words) or words[at].text != ",":
+            return at
+        at += 1
+
+
+def _behind_group(words: Sequence[Any], at: int) -> int:
+    """The number of the token behind parentheses that begin here; the same number if there are none."""
+    depth = 0
+    for n in range(at, len(words)):
+        depth += (words[n].text == "(") - (words[n].text == ")")
+        if depth <= 0:
+            return n + 1 if n > at or words[n].text == ")" else at
+    return len(words)
+
+
+def _match(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.match(text)
+    return found[0] if found else ""
+
+
+def _without_semicolon(text: str) -> str:
+    """The text before the semicolons that end it, behind which comments may follow."""
+    stripped = text.rstrip().rstrip(";").rstrip()
+    if ";" not in stripped:
+        return stripped if len(stripped) < len(text.rstrip()) else text
+    try:
+        words = tokens(text)
+    except InvalidStatement:
+        return stripped
+    end = len(words)
+    while end and words[end - 1].token_type.name == "SEMICOLON":
+        end -= 1
+    return text if end == len(words) else text[: words[end].start]
+
+
+def parsed(text: str) -> Any:
+    """The sqlglot tree of one query; raises `InvalidStatement`."""
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "SQL statements") from error
+    try:
+        trees = sqlglot.parse(with_escaped_quotes(text), dialect="spark")
+    except sqlglot.ParseError as error:
+        if _UNSIGNED_SHIFT.search(text):
+            advice = "Write shiftrightunsigned(a, b)."
+            raise UnsupportedFeature("the operator >>> in SQL that runs in this process", advice) from error
+        found = error.errors[0] if error.errors else {}
+        what = str(found.get("description") or "it does not parse")
+        raise _invalid(text, what.split(" for <class")[0], found) from error
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
+    except RecursionError:
+        raise InvalidStatement(f"not valid SQL: {text[:80]!r}... is nested too deep") from None
+    statements = [tree for tree in trees if tree is not None and tree.key != "semicolon"]
+    if len(statements) != 1:
+        raise InvalidStatement(f"one statement at a time: the text has {len(statements)}. Call sql for each")
+    return statements[0]
+
+
+def has_pipes(text: str) -> bool:
+    """Whether a text has Spark's pipes (`|>`), which sqlglot reads in another order of clauses."""
+    return "|>" in text and any(token.text == "|>" for token in tokens(text))
+
+
+def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement:
+    """The error for the place in the text that the parser highlights: `line` and `col` are those of its end, from 1."""
+    lines, line, column = text.splitlines(), found.get("line") or 0, found.get("col") or 0
+    if not 1 <= line <= len(lines):
+        return InvalidStatement(f"not valid SQL: {what}\n{text}")
+    start = max(0, column - max(1, len(str(found.get("highlight") or ""))))
+    return InvalidStatement(f"not valid SQL: {what}{underlined(lines[line - 1], line, start, column)}")
+
+
+def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
+    """The text with names for its positional parameters (`?`), and the values of all by name.
+
+    Raises `InvalidStatement` if there are more parameters, or more values, than the other, and `InvalidOption` for
+    values that are neither a dictionary nor a list.
+    """
+    if arguments is None:
+        return text, {}
+    if isinstance(arguments, Mapping):
+        return text, dict(arguments)
+    if isinstance(arguments, str) or not isinstance(arguments, Sequence):
+        raise InvalidOption(
+            f"args is {arguments!r:.80}: it takes a dictionary of the values of :name, or a list of those of ?"
+        )
+    marks = [each.start for each in tokens(text) if each.token_type.name == "PLACEHOLDER"]
+    if len(marks) != len(arguments):
+        raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")
+    values = {f"_{n}": value for n, value in enumerate(arguments)}
+    return edited(text, [(at, at + 1, f":{name}") for at, name in zip(marks, values, strict=True)]), values
+
+
+def with_literals(tree: Any, values: Mapping[str, Any]) -> Any:
+    """The tree with literals in the place of its parameters; other values than literals stay parameters.
+
+    Raises `InvalidStatement` for a parameter without a value.
+    """
+    from sqlglot import exp
+
+    for node in list(tree.find_all(exp.Placeholder)):
+        if node.name not in values:
+            raise InvalidStatement(
+                f"the parameter {f':{node.name}' if node.name.strip('?') else '?'} has no value in args"
+            )
+        value = values[node.name]
+        if value is None or isinstance(value, bool | int | str):
+            node.replace(exp.convert(value))
+    return tree

@@ -1,0 +1,224 @@
+"""What Spark reads and sqlglot does not, as words that both read: `t@v3`, `TABLE t`, `t WITH (...)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from lakescan.common.identifiers import parts_of
+from lakescan.errors import InvalidStatement
+from lakescan.statements.syntax.table_options import with_clauses_as_hints
+from lakescan.statements.syntax.text import edited, text_of, tokens, underlined_at
+
+_AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
+_WORD = re.compile(r"\w+\Z")
+# What may stand before and behind `TABLE t` where it is a query. Anywhere else the word is a name, or an argument.
+_BEFORE = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT"}
+_BEHIND = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "|>"}
+_BEHIND |= {")", ";", "WINDOW"}
+
+
+def respelled(text: str) -> str:
+    """The text in words that sqlglot parses, with the same meaning for Spark.
+
+    Raises `InvalidStatement` for text that cannot be taken apart, `MissingDependency` without sqlglot.
+    """
+    text = with_clauses_as_hints(_with_select_for_table(_with_clauses_of_time(text)))
+    return _with_parentheses_in_values(_with_commas_in_calls(_with_joined_bytes(text)))
+
+
+_BYTES = re.compile(r"\b[xX]\s+'")
+_WORDED = {"SUBSTR": ("FROM", "FOR"), "OVERLAY": ("PLACING", "FROM", "FOR")}
+_ENDS_OF_VALUES = {"STRING", "NUMBER", "R_PAREN", "R_BRACKET", "NULL", "TRUE", "FALSE", "HEX_STRING"}
+
+
+def _with_joined_bytes(text: str) -> str:
+    """The text with `X'1F'` for `X '1F'`."""
+    if not _BYTES.search(text):
+        return text
+    return edited(
+        text,
+        [
+            (one.end + 1, other.start, "")
+            for one, other in pairwise(tokens(text))
+            if one.text.upper() == "X" and one.token_type.name == "VAR" and other.token_type.name == "STRING"
+        ],
+    )
+
+
+def _with_commas_in_calls(text: str) -> str:
+    """The text with commas for the words in `overlay(a PLACING b FROM 1 FOR 2)` and `substr(a FROM 1 FOR 2)`."""
+    if not re.search(r"\b(?:overlay|substr)\s*\(", text, re.IGNORECASE):
+        return text
+    found = tokens(text)
+    edits = []
+    for n, each in enumerate(found[:-1]):
+        words = _WORDED.get(each.text.upper(), ())
+        if not words or found[n + 1].token_type.name != "L_PAREN":
+            continue
+        depth = 0
+        for inner in found[n + 1 :]:
+            depth += (inner.text in "([") - (inner.text in ")]") if inner.token_type.name != "STRING" else 0
+            if depth == 0:
+                break
+            if depth == 1 and inner.text.upper() in words and inner.token_type.name not in ("STRING", "IDENTIFIER"):
+                edits.append((inner.start, inner.end + 1, ","))
+    return edited(text, edits)
+
+
+def _with_parentheses_in_values(text: str) -> str:
+    """The text with `VALUES (1), (2) AS t(a)` for `VALUES 1, 2 AS t(a)`."""
+    if "values" not in text.lower():
+        return text
+    found = tokens(text)
+    edits: list[tuple[int, int, str]] = []
+    for n, each in enumerate(found[:-1]):
+        if each.token_type.name == "VALUES" and found[n + 1].token_type.name != "L_PAREN":
+            edits += _parenthesized(found, n + 1)
+    return edited(text, edits)
+
+
+def _parenthesized(found: list[Any], at: int) -> list[tuple[int, int, str]]:
+    """Parentheses for the values from a token on, up to a word that is no part of a value."""
+    edits: list[tuple[int, int, str]] = []
+    start, depth = at, 0
+    for n in range(at, len(found) + 1):
+        each = found[n] if n < len(found) else None
+        kind = "" if each is None else each.token_type.name
+        is_end = each is None or (
+            depth == 0
+            and (
+                kind in ("R_PAREN", "ALIAS", "SEMICOLON")
+                or (n > start and kind in ("VAR", "IDENTIFIER") and found[n - 1].token_type.name in _ENDS_OF_VALUES)
+            )
+        )
+        if is_end or (depth == 0 and kind == "COMMA"):
+            if n > start and found[start].token_type.name != "L_PAREN":
+                edits.append((found[start].start, found[start].start, "("))
+                edits.append((found[n - 1].end + 1, found[n - 1].end + 1, ")"))
+            if is_end:
+                return edits
+            start = n + 1
+        elif each is not None and kind != "STRING":
+            depth += (each.text in ("(", "[")) - (each.text in (")", "]"))
+    return edits
+
+
+def _with_clauses_of_time(text: str) -> str:
+    """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, and SYSTEM_VERSION as sqlglot knows them."""
+    if "@" not in text and "system_version" not in text.lower():
+        return text
+    found = tokens(text)
+    edits = [
+        (word.start, word.end + 1, "VERSION")
+        for before, word in pairwise(found)
+        if before.text.upper() == "FOR" and word.text.upper() == "SYSTEM_VERSION"
+    ]
+    for name, mark, what in zip(found, found[1:], found[2:], strict=False):
+        together = name.end + 1 == mark.start and mark.end + 1 == what.start and mark.text == "@"
+        if together and (at := _AT.match(what.text)):
+            version, moment = at.groups()
+            clause = f" VERSION AS OF {version}" if version else f" TIMESTAMP AS OF '{_moment(moment)}'"
+            edits.append((mark.start, what.end + 1, clause))
+    return edited(text, edits)
+
+
+def _moment(digits: str) -> str:
+    day, time = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}"
+    return f"{day} {time}.{digits[14:]}"
+
+
+def _with_select_for_table(text: str) -> str:
+    """The text with `SELECT * FROM t` for each query `TABLE t`."""
+    if "table" not in text.lower():
+        return text
+    found = tokens(text)
+    opened = _opened_by(found)
+    edits = []
+    for n, each in enumerate(found):
+        if each.token_type.name == "TABLE" and _is_query(found, n, opened):
+            edits.append((each.start, each.end + 1, "SELECT * FROM"))
+    return edited(text, edits)
+
+
+def _opened_by(found: list[Any]) -> dict[int, int]:
+    """The number of the parenthesis that opens, for each that closes."""
+    opened, pending = {}, []
+    for n, each in enumerate(found):
+        if each.token_type.name == "L_PAREN":
+            pending.append(n)
+        elif each.token_type.name == "R_PAREN" and pending:
+            opened[n] = pending.pop()
+    return opened
+
+
+def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
+    """Whether the word TABLE is the beginning of a query: by what stands before it, and behind the name."""
+    behind = _behind_name(found, at + 1)
+    if behind is None or (behind < len(found) and found[behind].text.upper().split()[0] not in _BEHIND):
+        return False
+    if at == 0:
+        return True
+    before = found[at - 1]
+    if before.token_type.name == "L_PAREN":  # but not an argument: f(TABLE t)
+        return at == 1 or found[at - 2].token_type.name not in ("VAR", "IDENTIFIER")
+    if before.token_type.name == "R_PAREN":  # behind the queries of WITH
+        start = opened.get(at - 1, 0)
+        return start > 0 and found[start - 1].text.upper() == "AS"
+    return before.text.upper() in _BEFORE and before.token_type.name != "IDENTIFIER"
+
+
+def _behind_name(found: list[Any], at: int) -> int | None:
+    """The number of the token behind a table's name, or behind `IDENTIFIER(...)`; None if there is no name."""
+    if at + 1 < len(found) and found[at].text.upper() == "IDENTIFIER" and found[at + 1].text == "(":
+        depth = 0
+        for n in range(at + 1, len(found)):
+            depth += (found[n].text == "(") - (found[n].text == ")")
+            if depth == 0:
+                return n + 1
+        return None
+    while at < len(found) and (found[at].token_type.name == "IDENTIFIER" or _WORD.match(found[at].text)):
+        if at + 1 >= len(found) or found[at + 1].text != ".":
+            return at + 1
+        at += 2
+    return None
+
+
+def with_named_tables(text: str, tree: Any, values: Mapping[str, Any]) -> str:
+    """The text with the name of a table for each `IDENTIFIER(...)` in its place whose value is known here.
+
+    Raises `InvalidStatement` for a value that is no name.
+    """
+    edits = []
+    for node in _calls_of_identifier(tree):
+        name = text_of(node.expressions[0], values) if len(node.expressions) == 1 else None
+        if name is None:
+            continue
+        start, end = place_of_call(node, text)
+        parts = parts_of(name.strip())
+        if parts is None:
+            raise InvalidStatement(f"IDENTIFIER({name!r}) is not the name of a table{underlined_at(text, start, end)}")
+        edits.append((start, end, ".".join(f"`{part.replace('`', '``')}`" for part in parts)))
+    return edited(text, edits)
+
+
+def _calls_of_identifier(tree: Any) -> Iterator[Any]:
+    from sqlglot import exp
+
+    for table in tree.find_all(exp.Table):
+        call = table.this
+        is_whole = not table.args.get("db")
+        if isinstance(call, exp.Anonymous) and call.name.upper() == "IDENTIFIER" and is_whole:
+            yield call
+
+
+def place_of_call(node: Any, text: str) -> tuple[int, int]:
+    """Where a call of a function is in the text: from its name to behind its closing parenthesis."""
+    start, depth = int(node.meta["start"]), 0
+    for each in tokens(text[start:])[1:]:
+        depth += (each.text == "(") - (each.text == ")")
+        if depth == 0:
+            return start, start + int(each.end) + 1
+    return start, len(text)

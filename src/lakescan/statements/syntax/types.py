@@ -1,0 +1,208 @@
+"""Column types in SQL: Spark's names, Flink's `TIMESTAMP(p)`, `BYTES` and `ROW`, and Iceberg's own."""
+
+from __future__ import annotations
+
+from lakescan.common import types as t
+from lakescan.errors import UnsupportedFeature, nearest
+from lakescan.statements.syntax.words import Words
+
+_SIMPLE = {
+    "BOOLEAN": t.BOOLEAN,
+    "TINYINT": t.BYTE,
+    "BYTE": t.BYTE,
+    "SMALLINT": t.SHORT,
+    "SHORT": t.SHORT,
+    "INT": t.INT,
+    "INTEGER": t.INT,
+    "BIGINT": t.LONG,
+    "LONG": t.LONG,
+    "FLOAT": t.FLOAT,
+    "REAL": t.FLOAT,
+    "DOUBLE": t.DOUBLE,
+    "DATE": t.DATE,
+    "STRING": t.STRING,
+    "TEXT": t.STRING,
+    "BINARY": t.BINARY,
+    "BYTES": t.BINARY,
+    "VARBINARY": t.BINARY,
+    "UUID": t.UUID,
+    "VARIANT": t.VARIANT,
+    "VOID": t.UNKNOWN,
+    "UNKNOWN": t.UNKNOWN,
+    "TIMESTAMPTZ": t.Timestamp(),
+    "TIMESTAMP_NS": t.Timestamp("ns", zoned=False),
+    "TIMESTAMPTZ_NS": t.Timestamp("ns"),
+}
+_TEXTS = ("CHAR", "CHARACTER", "VARCHAR")
+_DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME")
+_OTHERS = (*_TIMES, "FIXED", "ARRAY", "MAP", "MULTISET", "STRUCT", "ROW", *_TEXTS, *_DECIMALS)
+# Flink's types that no column of a table has, and the remedy.
+_FLINK = {
+    "RAW": ("RAW", "Store the serialized bytes as BYTES."),
+    "NULL": ("NULL", "Name the type of its values."),
+    "DESCRIPTOR": ("DESCRIPTOR", ""),
+    "STRUCTURED": ("STRUCTURED", "Use ROW<...>."),
+}
+_DIGITS = 38  # of a decimal
+_MICROSECONDS, _NANOSECONDS = 6, 9  # digits of a second
+
+
+def parse_type(text: str) -> t.Type:
+    """The type that a text means; raises `InvalidStatement` and `UnsupportedFeature`.
+
+    Example:
+        >>> parse_type("MAP<STRING, DECIMAL(10, 2)>")
+        MapOf(...)
+    """
+    words = Words(text)
+    found = read_type(words)
+    words.ends()
+    return found
+
+
+def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
+    """Read a type. The types of texts in it, as they are written, are added to `texts`: `varchar(20)`, `string`.
+
+    Flink's types mean what Iceberg's connector for Flink makes of them: `BINARY(n)` is Iceberg's `fixed[n]`,
+    `VARBINARY(n)` is `binary`, `MULTISET<T>` maps each element to its count. `T ARRAY` and `T MULTISET` are other
+    spellings of `ARRAY<T>` and `MULTISET<T>`.
+
+    `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
+    Flink's: a time without a zone, unless it says `WITH [LOCAL] TIME ZONE`. Up to 6 digits of a second are kept as
+    microseconds, up to 9 as nanoseconds.
+
+    Raises `InvalidStatement` for text that is no type, `UnsupportedFeature` for types that tables do not have.
+    """
+    found = _read_type(words, texts)
+    while words.sees("ARRAY") or words.sees("MULTISET") or words.spells(words.at, "NOT", "NULL", "ARRAY"):
+        element = t.Field(0, "element", found, words.takes("NOT", "NULL"))
+        found = t.ListOf(element) if words.takes("ARRAY") else _multiset(words, found)
+    return found
+
+
+def _read_type(words: Words, texts: list[str] | None) -> t.Type:
+    at = words.at
+    if not words.is_name(at):
+        raise words.expected("a column type")
+    name = words.words[at].text.upper()
+    words.at += 1
+    if name == "DOUBLE":
+        words.takes("PRECISION")
+    if name == "BINARY" and words.sees_symbol("("):
+        return t.Fixed(_length(words, "the number of bytes"))
+    if name in _SIMPLE:
+        if name == "VARBINARY" and words.sees_symbol("("):
+            _length(words, "the number of bytes")
+        if words.sees_symbol("("):
+            raise words.error(f"{name} takes no number", words.at, words.closing(words.at))
+        if texts is not None and _SIMPLE[name] == t.STRING:
+            texts.append("string")
+        return _SIMPLE[name]
+    match name:
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIMESTAMP_NTZ" | "TIME":
+            return _time(words, name, at)
+        case "ARRAY":
+            words.needs_symbol("<")
+            element = _element(words, "element", texts)
+            words.needs_symbol(">")
+            return t.ListOf(element)
+        case "MAP":
+            words.needs_symbol("<")
+            key = t.Field(0, "key", read_type(words, texts), required=True)
+            words.takes("NOT", "NULL")
+            words.needs_symbol(",")
+            value = _element(words, "value", texts)
+            words.needs_symbol(">")
+            return t.MapOf(key, value)
+        case "STRUCT" | "ROW":
+            brackets = "()" if name == "ROW" and words.sees_symbol("(") else "<>"
+            return t.Struct(tuple(words.items(lambda: _member(words, texts), *brackets)))
+        case "MULTISET":
+            words.needs_symbol("<")
+            element_type = read_type(words, texts)
+            words.takes("NOT", "NULL")
+            words.needs_symbol(">")
+            return _multiset(words, element_type)
+        case "FIXED":
+            return t.Fixed(_length(words, "the number of bytes"))
+    if name in _DECIMALS:
+        return _decimal(words, at)
+    if name in _TEXTS:
+        [length] = words.items(lambda: words.integer("the number of characters"))
+        if texts is not None:
+            texts.append(f"{'varchar' if name == 'VARCHAR' else 'char'}({length})")
+        return t.STRING
+    if name in _FLINK:
+        kind, remedy = _FLINK[name]
+        raise UnsupportedFeature(f"a column of type {kind}", remedy)
+    if name == "INTERVAL":
+        raise UnsupportedFeature("a column of an interval type", "Store a number of seconds, or two timestamps.")
+    raise words.error(f"{words.words[at].text!r} is not a column type.{nearest(name, [*_SIMPLE, *_OTHERS])}", at)
+
+
+def _length(words: Words, what: str) -> int:
+    """Read `(n)`; raises `InvalidStatement` for zero."""
+    at = words.at
+    [length] = words.items(lambda: words.integer(what))
+    if length < 1:
+        raise words.error(f"{what} is at least 1", at, words.at - 1)
+    return length
+
+
+def _multiset(words: Words, element: t.Type) -> t.Type:
+    """Build the type of a multiset, which Iceberg's connector for Flink stores as a map of counts."""
+    words.takes("MULTISET")
+    return t.MapOf(t.Field(0, "key", element, required=True), t.Field(0, "value", t.INT, required=True))
+
+
+def _time(words: Words, name: str, at: int) -> t.Type:
+    """Read what follows TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE."""
+    digits = words.items(lambda: words.integer("the digits of a second"))[0] if words.sees_symbol("(") else None
+    if digits is not None and digits > (_MICROSECONDS if name == "TIME" else _NANOSECONDS):
+        most = _MICROSECONDS if name == "TIME" else _NANOSECONDS
+        raise words.error(f"{name} keeps at most {most} digits of a second, not {digits}", at, words.at - 1)
+    zoned = name == "TIMESTAMP_LTZ" or (digits is None and name == "TIMESTAMP")
+    if name in ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"):
+        return t.Timestamp("ns" if (digits or 0) > _MICROSECONDS else "us", zoned=zoned)
+    if words.takes("WITHOUT"):
+        words.needs("TIME", "ZONE")
+        zoned = False
+    elif words.takes("WITH"):
+        words.takes("LOCAL")
+        words.needs("TIME", "ZONE")
+        zoned = True
+        if name == "TIME":
+            raise UnsupportedFeature("a column of type TIME WITH TIME ZONE", "Use TIMESTAMP, or TIME.")
+    if name == "TIME":
+        return t.TIME
+    return t.Timestamp("ns" if (digits or 0) > _MICROSECONDS else "us", zoned=zoned)
+
+
+def _decimal(words: Words, at: int) -> t.Type:
+    if not words.sees_symbol("("):
+        return t.Decimal(10, 0)
+    digits = words.items(lambda: words.integer("a number of digits"))
+    precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
+    if len(digits) > 2 or not 0 < precision <= _DIGITS or scale > precision:
+        raise words.error(f"a decimal has 1 to {_DIGITS} digits, and a scale within these", at, words.at - 1)
+    return t.Decimal(precision, scale)
+
+
+def _element(words: Words, name: str, texts: list[str] | None) -> t.Field:
+    kind = read_type(words, texts)
+    return t.Field(0, name, kind, words.takes("NOT", "NULL"))
+
+
+def _member(words: Words, texts: list[str] | None) -> t.Field:
+    """Read a member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT or only the comment."""
+    name = words.name("the name of a member")
+    words.takes_symbol(":")
+    kind, required = read_type(words, texts), False
+    if words.takes("NOT", "NULL"):
+        required = True
+    else:
+        words.takes("NULL")
+    is_commented = words.takes("COMMENT") or (not words.is_at_end and words.words[words.at].token_type.name == "STRING")
+    comment = words.text_literal("the comment") if is_commented else None
+    return t.Field(0, name, kind, required, comment)

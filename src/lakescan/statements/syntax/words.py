@@ -1,0 +1,393 @@
+"""The words of a statement, read from the left: names, keywords, and parts of its text that are kept as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
+
+from lakescan.common.identifiers import parts_of
+from lakescan.errors import InvalidStatement, nearest
+from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.statements.syntax.literals import literal
+from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import edited, literal_text, text_of, tokens, tokens_of_parts, underlined_at
+
+_NAME = re.compile(r"\w+\Z")
+_TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")
+_OPENING = {"L_PAREN": "R_PAREN", "L_BRACKET": "R_BRACKET"}
+_CLOSING = {"R_PAREN": "L_PAREN", "R_BRACKET": "L_BRACKET"}
+# Behind these a value begins: END there is the name of a column.
+_BEFORE_VALUES = {"WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT", "SET", "ON", "WHERE", "IN", "LIKE", "BETWEEN"}
+# Before these a value ends: CASE there is the name of a column.
+_BEHIND_VALUES = {"=", "==", "<=>", "<>", "!=", "<", ">", "<=", ">=", ",", ")", "]", ".", "AND", "OR", "IS", "IN"}
+# Clauses that follow an expression: they are no part of one.
+_CLAUSES: tuple[str, ...] = (
+    "AS",
+    "FROM",
+    "WHERE",
+    "SELECT",
+    "LIMIT",
+    "OFFSET",
+    "ORDER BY",
+    "GROUP BY",
+    "SORT BY",
+    "HAVING",
+    "UNION",
+)
+_CLAUSES += ("EXCEPT", "INTERSECT", "USING", "RETURNING", "SET", "VALUES", "BY")
+_NO_ALIAS = {"ANTI", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "JOIN", "LATERAL", "LEFT", "NATURAL", "ON"}
+_NO_ALIAS |= {"RIGHT", "SEMI", "MINUS", "UNION", "USING"}
+
+
+_Item = TypeVar("_Item")
+
+
+class Words:
+    """The words of one statement, and how far it is read.
+
+    Parentheses, brackets and CASE ... END nest: what is searched for is found outside of them only.
+
+    Raises `InvalidStatement` for a text that cannot be taken apart, or has several statements.
+    """
+
+    def __init__(self, text: str, values: Mapping[str, Any] | None = None) -> None:
+        self.text = text
+        self.values: Mapping[str, Any] = values or {}
+        found = [word for token in tokens(text) for word in _split(token, text)]
+        while found and found[-1].token_type.name == "SEMICOLON":
+            found.pop()
+        self.words = found
+        self.at: int = 0
+        self._closing = self._nested()
+        if any(each.token_type.name == "SEMICOLON" for each in found):
+            at = next(n for n, each in enumerate(found) if each.token_type.name == "SEMICOLON")
+            raise self.error("one statement at a time: call sql for each", at)
+
+    def _nested(self) -> dict[int, int]:
+        """For each word that opens something, the one that closes it."""
+        closing: dict[int, int] = {}
+        pending: list[tuple[int, str]] = []
+        for n, each in enumerate(self.words):
+            kind = each.token_type.name
+            if kind in _OPENING or (self.spells(n, "CASE") and self._opens_case(n)):
+                pending.append((n, kind))
+            elif kind in _CLOSING:
+                while pending and pending[-1][1] == "CASE":  # of a column that is called so
+                    pending.pop()
+                if not pending or pending[-1][1] != _CLOSING[kind]:
+                    raise self.error(f"nothing opens this {each.text!r}", n)
+                closing[pending.pop()[0]] = n
+            elif self.spells(n, "END") and pending and pending[-1][1] == "CASE" and self._ends_value(n - 1):
+                closing[pending.pop()[0]] = n
+        if unclosed := [n for n, kind in pending if kind != "CASE"]:
+            raise self.error(f"this {self.words[unclosed[-1]].text!r} is not closed", unclosed[-1])
+        return closing
+
+    def _opens_case(self, n: int) -> bool:
+        behind = self.words[n + 1].text.upper() if n + 1 < len(self.words) else "="
+        return not self.is_member(n) and behind not in _BEHIND_VALUES
+
+    def _ends_value(self, n: int) -> bool:
+        """Whether a value may end with a word, so that the one behind it is no value of its own."""
+        each = self.words[n]
+        if each.token_type.name == "IDENTIFIER" or self.is_member(n):
+            return True
+        is_word = _NAME.match(each.text) or each.token_type.name in (*_TEXTS, *_CLOSING, "PLACEHOLDER")
+        return bool(is_word) and each.text.upper() not in _BEFORE_VALUES
+
+    def is_member(self, n: int) -> bool:
+        """Whether a word follows a dot."""
+        return n > 0 and self.words[n - 1].token_type.name == "DOT"
+
+    def spells(self, n: int, *names: str) -> bool:
+        """Whether words from number `n` on are these keywords, without quotes."""
+        found = self.words[n : n + len(names)]
+        return len(found) == len(names) and all(
+            each.text.upper() == name and each.token_type.name not in ("IDENTIFIER", *_TEXTS)
+            for each, name in zip(found, names, strict=True)
+        )
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all words are read."""
+        return self.at >= len(self.words)
+
+    def sees(self, *names: str) -> bool:
+        """Whether the next words are these keywords."""
+        return self.spells(self.at, *names)
+
+    def takes(self, *names: str) -> bool:
+        """Read these keywords if they are next."""
+        if self.sees(*names):
+            self.at += len(names)
+            return True
+        return False
+
+    def needs(self, *names: str) -> None:
+        """Read these keywords; raises `InvalidStatement` for others."""
+        for name in names:
+            if not self.takes(name):
+                raise self.expected(name)
+
+    def ends(self, *expected: str) -> None:
+        """Raise `InvalidStatement` if there are more words; `expected` are those that may follow."""
+        if not self.is_at_end:
+            raise self.expected(*expected, "the end of the statement")
+
+    def sees_symbol(self, symbol: str) -> bool:
+        """Whether the next word is this sign, such as `(` or `,`."""
+        if self.is_at_end or self.words[self.at].token_type.name in ("IDENTIFIER", *_TEXTS):
+            return False
+        return bool(self.words[self.at].text == symbol)
+
+    def takes_symbol(self, symbol: str) -> bool:
+        """Read this sign if it is next."""
+        if self.sees_symbol(symbol):
+            self.at += 1
+            return True
+        return False
+
+    def needs_symbol(self, symbol: str) -> None:
+        """Read this sign; raises `InvalidStatement` for another word."""
+        if not self.takes_symbol(symbol):
+            raise self.expected(repr(symbol))
+
+    def items(self, read: Callable[[], _Item], opening: str = "(", closing: str = ")") -> list[_Item]:
+        """Read a list of one or more items between parentheses, with commas between them."""
+        self.needs_symbol(opening)
+        found = [read()]
+        while self.takes_symbol(","):
+            found.append(read())
+        self.needs_symbol(closing)
+        return found
+
+    def listed_items(self, read: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Read one or more items with commas between them, with or without parentheses around them."""
+        if self.sees_symbol("("):
+            return tuple(self.items(read))
+        found = [read()]
+        while self.takes_symbol(","):
+            found.append(read())
+        return tuple(found)
+
+    @property
+    def sees_parameter(self) -> bool:
+        """Whether a parameter of the statement is next, `:name`."""
+        two = self.words[self.at : self.at + 2]
+        return len(two) == 2 and two[0].token_type.name == "COLON" and two[0].end + 1 == two[1].start
+
+    def parameter(self, what: str, *kinds: type) -> Any:
+        """Read a parameter, whose value stands for a literal: it is of one of these types, and never words.
+
+        Raises `InvalidStatement` for a parameter without a value, or with one of another type.
+        """
+        at, name = self.at, str(self.words[self.at + 1].text)
+        if name not in self.values:
+            raise self.error(f"the parameter :{name} has no value in args", at, at + 1)
+        value = self.values[name]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise self.error(f"expected {what}, and the parameter :{name} is {value!r:.40}", at, at + 1)
+        self.at += 2
+        return value
+
+    def integer(self, what: str) -> int:
+        """Read a whole number without a sign, or a parameter that is one."""
+        at = self.at
+        if self.sees_parameter:
+            number: int = self.parameter(what, int)
+            if number < 0:
+                raise self.error(f"expected {what}, and the parameter is {number}", at, at + 1)
+            return number
+        is_number = not self.is_at_end and self.words[at].token_type.name == "NUMBER"
+        if not is_number or not self.words[at].text.isdecimal():
+            raise self.expected(what)
+        self.at += 1
+        return int(self.words[at].text)
+
+    def text_literal(self, what: str) -> str:
+        """Read a text in quotes, or several that follow each other, which are one; or a parameter that is a text."""
+        if self.sees_parameter:
+            return str(self.parameter(what, str))
+        start = self.at
+        while not self.is_at_end and self.words[self.at].token_type.name in ("STRING", "RAW_STRING"):
+            self.at += 1
+        if start == self.at:
+            raise self.expected(what)
+        texts = [literal_text(self.text[each.start : each.end + 1]) for each in self.words[start : self.at]]
+        quote = [self.text[each.start] for each in self.words[start : self.at]]
+        found = texts[0]
+        for n in range(1, len(texts)):
+            one, other = self.words[start + n - 1], self.words[start + n]
+            is_doubled = one.end + 1 == other.start and quote[n] == quote[n - 1] != "r"
+            found += (quote[n] if is_doubled else "") + texts[n]
+        return found
+
+    def closing(self, n: int) -> int:
+        """The number of the word that closes the parenthesis with the number `n`."""
+        return self._closing[n]
+
+    def behind(self, n: int) -> int:
+        """The number of the word behind word `n`, and behind all that it opens."""
+        return self._closing.get(n, n) + 1
+
+    def find(self, stop: Callable[[int], bool], start: int | None = None, end: int | None = None) -> int:
+        """The number of the first word that stops, from the next one on, and not nested; the end if there is none."""
+        at, end = self.at if start is None else start, len(self.words) if end is None else end
+        while at < end and not stop(at):
+            at = self.behind(at)
+        return min(at, end)
+
+    def between(self, start: int, end: int, what: str) -> Sql:
+        """The text of the words from `start` until before `end`; raises `InvalidStatement` if there is none."""
+        if start >= end:
+            raise self.error(f"{what} is missing", start)
+        first = self.words[start].start
+        return Sql(self.text[first : self.words[end - 1].end + 1], first)
+
+    def with_literals(self, found: Sql) -> Sql:
+        """A part of the text with literals in the place of its parameters; none becomes words.
+
+        Raises `InvalidStatement` for a parameter without a value, `UnsupportedFeature` for a value that no literal has.
+        """
+        end, edits = found.start + len(found.text), []
+        for n, (mark, name) in enumerate(pairwise(self.words)):
+            if mark.start < found.start or name.end >= end or mark.token_type.name != "COLON":
+                continue
+            before = self.text[mark.start - 1 : mark.start]
+            if mark.end + 1 != name.start or before.isalnum() or before in ("_", "`", ")", "]"):  # a member: v:a
+                continue
+            if name.text not in self.values:
+                raise self.error(f"the parameter :{name.text} has no value in args", n, n + 1)
+            edits.append((mark.start - found.start, name.end + 1 - found.start, literal(self.values[name.text])))
+        return Sql(edited(found.text, edits), found.start)
+
+    def expression(self, start: int, end: int, what: str) -> Sql:
+        """The text of an expression between two words.
+
+        Raises `InvalidStatement` for a word that no expression has outside of parentheses.
+        """
+        found = self.between(start, end, what)
+        at = self.find(lambda n: n > start and self._ends_expression(n), start, end)
+        if at < end:
+            raise self.error(f"{self.words[at].text!r} cannot be here, within {what}", at)
+        return found
+
+    def _ends_expression(self, n: int) -> bool:
+        if self.words[n].token_type.name == "COMMA":
+            return True
+        is_clause = any(self.spells(n, *each.split()) for each in _CLAUSES) and not self.spells(n - 1, "DISTINCT")
+        return is_clause and not self.is_member(n) and self._ends_value(n - 1)
+
+    def until(self, stop: Callable[[int], bool], what: str) -> Sql:
+        """Read an expression up to the first word that stops, or to the end."""
+        start, self.at = self.at, self.find(stop)
+        return self.expression(start, self.at, what)
+
+    def listed(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Where each of the items is that commas separate between two words."""
+        found, at = [], start
+        while True:
+            comma = self.find(lambda n: self.words[n].token_type.name == "COMMA", at, end)
+            found.append((at, comma))
+            if comma >= end:
+                return found
+            at = comma + 1
+
+    def is_name(self, n: int) -> bool:
+        """Whether a word may be a name, or a part of one."""
+        if n >= len(self.words):
+            return False
+        each = self.words[n]
+        kind = each.token_type.name
+        return kind == "IDENTIFIER" or (kind not in _TEXTS and _NAME.match(each.text) is not None)
+
+    def name(self, what: str) -> str:
+        """Read a name of one part."""
+        if not self.is_name(self.at):
+            raise self.expected(what)
+        self.at += 1
+        return str(self.words[self.at - 1].text)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """Read a name of one or several parts, or `IDENTIFIER(...)`."""
+        if self.sees("IDENTIFIER") and self.at + 1 < len(self.words) and self.words[self.at + 1].text == "(":
+            opening = self.at + 1
+            self.at = self.behind(opening)
+            return self._called(opening)
+        parts = [self.name(what)]
+        while not self.is_at_end and self.words[self.at].token_type.name == "DOT":
+            self.at += 1
+            parts.append(self.name(what))
+        return tuple(parts)
+
+    def table_name(self, what: str) -> TableName:
+        """Read the name of a table, or `IDENTIFIER(...)`, without an alias."""
+        first, parts = self.at, self.names(what)
+        return TableName(parts, None, self.words[first].start, self.words[self.at - 1].end + 1)
+
+    def _called(self, opening: int) -> tuple[str, ...]:
+        """The name that the argument of `IDENTIFIER(...)` is."""
+        import sqlglot
+
+        argument = self.between(opening + 1, self.closing(opening), "the name in IDENTIFIER(...)").text
+        try:
+            tree = sqlglot.parse_one(with_escaped_quotes(argument), dialect="spark")
+        except sqlglot.errors.SqlglotError:
+            tree = None
+        name = None if tree is None else text_of(tree, self.values)
+        parts = None if name is None else parts_of(name.strip())
+        if parts is None:
+            said = f"IDENTIFIER({argument}) is not a name that is known before the statement runs"
+            raise self.error(said, opening - 1, self.closing(opening))
+        return parts
+
+    def alias(self, *stops: str) -> str | None:
+        """Read an alias, with or without AS; `stops` are keywords that may follow instead."""
+        is_explicit = self.takes("AS")
+        if not is_explicit and (self.is_at_end or any(self.sees(each) for each in (*stops, *_NO_ALIAS))):
+            return None
+        if not is_explicit and not self.is_name(self.at):
+            return None
+        at, name = self.at, self.name("an alias")
+        if not self.is_at_end and self.words[self.at].text == "(":
+            raise self.error("an alias has no list of columns here", self.at, self.closing(self.at))
+        is_other = not self.is_at_end and not any(self.sees(each) for each in stops)
+        if is_other and not is_explicit and nearest(name, stops):
+            raise self.error(f"expected {' or '.join(stops)}, not {name!r}.{nearest(name, stops)}", at)
+        return name
+
+    def expected(self, *what: str) -> InvalidStatement:
+        """The error for the next word, where `what` may stand."""
+        wanted = " or ".join([", ".join(what[:-1]), what[-1]] if len(what) > 1 else what)
+        if self.is_at_end:
+            return self.error(f"expected {wanted}, and the text ends", self.at)
+        found = self.words[self.at]
+        keywords = [each for each in what if each.isupper()]
+        hint = nearest(found.text, keywords) if len(found.text) > 2 and found.text.upper() not in keywords else ""
+        return self.error(f"expected {wanted}, not {self.text[found.start : found.end + 1]!r}.{hint}", self.at)
+
+    def error(self, what: str, first: int, last: int | None = None) -> InvalidStatement:
+        """The error that underlines words; the place behind the last one for a number that none has."""
+        if not self.words:
+            return InvalidStatement(f"not valid SQL: {what}: the text is empty")
+        what = what.removesuffix(".")
+        if first >= len(self.words):
+            end = self.words[-1].end + 1
+            return InvalidStatement(f"not valid SQL: {what}{underlined_at(self.text, end, end + 1)}")
+        last_word = self.words[max(first, min(first if last is None else last, len(self.words) - 1))]
+        return InvalidStatement(
+            f"not valid SQL: {what}{underlined_at(self.text, self.words[first].start, last_word.end + 1)}"
+        )
+
+    def refuse(self, what: str, first: int) -> NoReturn:
+        """Raise `InvalidStatement` for a word."""
+        raise self.error(what, first)
+
+
+def _split(token: Any, text: str) -> list[Any]:
+    """The words of a token: sqlglot takes some keywords for one, such as ORDER BY and PRIMARY KEY."""
+    if " " not in token.text or token.token_type.name in ("IDENTIFIER", *_TEXTS):
+        return [token]
+    return list(tokens_of_parts(text, token.start, token.end + 1))

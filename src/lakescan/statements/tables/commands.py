@@ -1,0 +1,181 @@
+"""CALL of Iceberg's procedures, and Delta's commands: OPTIMIZE, VACUUM, RESTORE, CONVERT TO DELTA, REORG."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.registry import is_known, known
+from lakescan.convert import convert_to_delta
+from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
+from lakescan.expressions.sql_condition import references
+from lakescan.open_catalog import Catalog
+from lakescan.open_table import Table
+from lakescan.statements.procedures import bound, changes_of, procedure_named
+from lakescan.statements.procedures import call as call_procedure
+from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
+from lakescan.statements.syntax.type_text import name_text, type_text
+from lakescan.statements.tables.context import Context
+from lakescan.statements.tables.names import opened
+from lakescan.transaction.results import CompactResult
+
+_LEAST_HOURS = 24  # files that are being written or read now are younger
+_SIZES = pa.struct({"totalFiles": pa.int64(), "totalSize": pa.int64()})
+_METRICS = pa.struct(
+    {"numFilesAdded": pa.int64(), "numFilesRemoved": pa.int64(), "filesAdded": _SIZES, "filesRemoved": _SIZES}
+)
+_RESTORED = (
+    "table_size_after_restore",
+    "num_of_files_after_restore",
+    "num_removed_files",
+    "num_restored_files",
+    "removed_files_size",
+    "restored_files_size",
+)
+
+
+def call(wanted: Call, context: Context) -> pa.Table:
+    """Run CALL; raises `InvalidStatement` for a name that is no procedure's."""
+    *where, name = wanted.name
+    if where and where[-1].lower() == "system":
+        where.pop()
+    names = tuple(where) or context.within[:1]
+    if len(names) != 1 or not is_known(names[0]):
+        shown = ".".join(wanted.name)
+        first = wanted.name[0]
+        raise NoSuchCatalog(
+            f"CALL {shown}: write CALL catalog.system.{name}(...).{nearest(first, known())} Known catalogs: "
+            f"{', '.join(known()) or 'none'}"
+        )
+    catalog = Catalog(names[0])
+    if name.lower() == "create_changelog_view" and context.make_view is not None:
+        arguments = bound(procedure_named(name), wanted.positional, wanted.named)
+        view, changes = changes_of(catalog, arguments)
+        context.make_view(view, changes)
+        return pa.table({"changelog_view": [view]})
+    return call_procedure(catalog, name, wanted.positional, wanted.named, context.executor, context.source_table)
+
+
+def optimize(wanted: Optimize, context: Context) -> pa.Table:
+    """Run OPTIMIZE: small files become few, sorted along a curve if columns are given, or clustered by the table's."""
+    table = opened(wanted.table, context)
+    where = None if wanted.where is None else wanted.where.text
+    clustered = _clustering(table)
+    _check_partition_filter(table, where, "OPTIMIZE")
+    if clustered and wanted.zorder_by:
+        raise InvalidStatement(
+            f"OPTIMIZE ... ZORDER BY of a table that is clustered by {', '.join(clustered)}: leave ZORDER BY out"
+        )
+    if wanted.full and not clustered:
+        raise InvalidStatement("OPTIMIZE ... FULL is for clustered tables: ALTER TABLE ... CLUSTER BY makes one of it")
+    options: dict[str, Any] = {}
+    if columns := list(wanted.zorder_by) or clustered:
+        options = {"strategy": "zorder", "zorder_by": columns}
+    if wanted.full:
+        options["rewrite_all"] = True
+    return _compacted(table, table.compact(where=where, executor=context.executor, **options))
+
+
+def _clustering(table: Table) -> list[str]:
+    return list(_detail(table).get("clusteringColumns") or [])
+
+
+def _detail(table: Table) -> dict[str, Any]:
+    """What DESCRIBE DETAIL says of a Delta table; nothing of another."""
+    return dict(table.inspect("detail").to_pylist()[0]) if "detail" in table.metadata_tables else {}
+
+
+def _check_partition_filter(table: Table, where: str | None, command: str) -> None:
+    """Raise `InvalidStatement` if the WHERE of a Delta command names other columns than those of the partitions.
+
+    As in Delta on Spark: a filter on rows would say less than it seems, since whole files are rewritten.
+    """
+    if where is None or not (detail := _detail(table)):
+        return
+    if clustered := _clustering(table):
+        raise InvalidStatement(
+            f"{command} ... WHERE of a table that is clustered by {', '.join(clustered)}: leave WHERE out"
+        )
+    partitions = list(detail["partitionColumns"] or [])
+    known = {each.lower() for each in partitions}
+    for reference in references(where):
+        name = ".".join(reference.names)
+        if name.lower() not in known:
+            raise InvalidStatement(
+                f"{command} ... WHERE refers to {name!r}, which is not a partition column: only these may be referred "
+                f"to, {', '.join(partitions) or 'and the table has none'}. Leave WHERE out, or call "
+                "Table.compact(where=...), which rewrites all files that may have rows of a filter."
+            )
+
+
+def _compacted(table: Table, result: CompactResult) -> pa.Table:
+    metrics = {
+        "numFilesAdded": result.files,
+        "numFilesRemoved": result.removed_files,
+        "filesAdded": {"totalFiles": result.files, "totalSize": result.bytes},
+        "filesRemoved": {"totalFiles": result.removed_files, "totalSize": result.removed_bytes},
+    }
+    return pa.table({"path": [table.folder], "metrics": pa.array([metrics], _METRICS)})
+
+
+def reorg(wanted: Reorg, context: Context) -> pa.Table:
+    """Run REORG TABLE ... APPLY (PURGE): files with deleted rows are written again without them."""
+    table = opened(wanted.table, context)
+    where = None if wanted.where is None else wanted.where.text
+    _check_partition_filter(table, where, "REORG")
+    return _compacted(table, table.compact(where=where, executor=context.executor, purge=True))
+
+
+def vacuum(wanted: Vacuum, context: Context) -> pa.Table:
+    """Run VACUUM: with DRY RUN the files that would be removed, else the table's folder."""
+    table = opened(wanted.table, context)
+    if wanted.hours is not None and wanted.hours < _LEAST_HOURS:
+        raise InvalidOption(
+            f"VACUUM ... RETAIN {wanted.hours:g} HOURS: files that are being written or read now may be younger than "
+            f"that. Retain at least {_LEAST_HOURS} hours."
+        )
+    older = None if wanted.hours is None else datetime.now(UTC) - timedelta(hours=wanted.hours)
+    inventory = None if wanted.inventory is None else context.rows(_query(wanted.inventory.text))
+    result = table.remove_orphans(
+        older, dry_run=wanted.dry_run, lite=wanted.lite, inventory=inventory, executor=context.executor
+    )
+    return pa.table({"path": pa.array(list(result) if wanted.dry_run else [table.folder], pa.string())})
+
+
+def _query(text: str) -> str:
+    """The query of an inventory, which may be the name of a table."""
+    return text if re.match(r"\s*(select|with|from|values|table)\b", text, re.IGNORECASE) else f"SELECT * FROM {text}"
+
+
+def generate(wanted: Generate, context: Context) -> None:
+    """Run GENERATE symlink_format_manifest."""
+    opened(wanted.table, context).generate(wanted.mode)
+
+
+def refresh(wanted: Refresh, context: Context) -> None:
+    """Run REFRESH TABLE: nothing keeps a table's state, so that only its name is checked."""
+    opened(wanted.table, context)
+
+
+def restore(wanted: Restore, context: Context) -> pa.Table:
+    """Run RESTORE TABLE; the columns are those of Delta's."""
+    table = opened(wanted.table, context)
+    state = wanted.state
+    version = int(state.version) if isinstance(state.version, str) and state.version.isdecimal() else state.version
+    result = table.restore(version, timestamp=state.timestamp)
+    return pa.table({name: pa.array([getattr(result, name)], pa.int64()) for name in _RESTORED})
+
+
+def convert(wanted: Convert, context: Context) -> Table:
+    """Run CONVERT TO DELTA parquet.`folder`."""
+    parts = wanted.table.parts
+    if len(parts) != 2 or parts[0].lower() != "parquet":
+        raise UnsupportedFeature(
+            f"CONVERT TO DELTA {'.'.join(parts)}",
+            "Name the folder of Parquet files: parquet.`folder`.",
+        )
+    columns = ", ".join(f"{name_text(each.name)} {type_text(each.type)}" for each in wanted.partition_columns)
+    return convert_to_delta(parts[1], partition_by=columns, statistics=wanted.statistics)

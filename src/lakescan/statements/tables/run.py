@@ -1,0 +1,94 @@
+"""Running a statement about tables, namespaces or views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.statements.syntax.alter_table import AlterTable, RenameTable
+from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
+from lakescan.statements.syntax.create_table import CreateTable, DropTable
+from lakescan.statements.syntax.namespaces import (
+    AlterNamespace,
+    CommentOn,
+    CreateCatalog,
+    CreateNamespace,
+    DropNamespace,
+    Show,
+)
+from lakescan.statements.syntax.refs import CreateRef, DropRef
+from lakescan.statements.syntax.statements import TableStatement
+from lakescan.statements.syntax.views import AlterView, CreateView, DropView
+from lakescan.statements.tables.commands import call, convert, generate, optimize, refresh, reorg, restore, vacuum
+from lakescan.statements.tables.context import Context
+from lakescan.statements.tables.namespaces import (
+    alter_namespace,
+    comment_on,
+    create_catalog,
+    create_namespace,
+    drop_namespace,
+)
+from lakescan.statements.tables.refs import create_ref, drop_ref
+from lakescan.statements.tables.show import show
+from lakescan.statements.tables.tables import alter_table, create_table, drop_table, rename_table
+from lakescan.statements.tables.views import alter_view, create_view, drop_view
+
+_RUN: dict[type, Callable[[Any, Context], Any]] = {
+    Call: call,
+    Convert: convert,
+    Generate: generate,
+    Optimize: optimize,
+    Refresh: refresh,
+    Reorg: reorg,
+    Restore: restore,
+    Vacuum: vacuum,
+    CreateTable: create_table,
+    DropTable: drop_table,
+    RenameTable: rename_table,
+    AlterTable: alter_table,
+    CreateCatalog: create_catalog,
+    CreateNamespace: create_namespace,
+    DropNamespace: drop_namespace,
+    AlterNamespace: alter_namespace,
+    CommentOn: comment_on,
+    CreateRef: create_ref,
+    DropRef: drop_ref,
+    CreateView: create_view,
+    AlterView: alter_view,
+    DropView: drop_view,
+    Show: show,
+}
+
+
+def runs(statement: TableStatement) -> bool:
+    """Whether such a statement runs, rather than being refused by name.
+
+    Args:
+        statement: What `parse_statement` returned.
+
+    Example:
+        >>> runs(parse_statement("SHOW CATALOGS"))
+        True
+    """
+    return type(statement) in _RUN
+
+
+def run(statement: TableStatement, context: Context) -> Any:
+    """Run a statement.
+
+    Args:
+        statement: What `parse_statement` returned.
+        context: What its words mean, and where it runs.
+
+    Returns:
+        Rows (Arrow) for statements that have some (SHOW, CALL); the table or view that was made or renamed; what
+        ALTER TABLE changed; else None.
+
+    Example:
+        >>> run(parse_statement("SHOW CATALOGS"), context)
+    """
+    work = _RUN.get(type(statement))
+    if work is None:
+        raise UnsupportedFeature(f"the statement {' '.join(context.text.split())[:60]!r}")
+    return work(statement, context)
