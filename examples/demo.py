@@ -19,8 +19,8 @@ from rich.table import Table as Grid
 from samples.shop import Shop, make_shop
 
 import lakescan
+from lakescan.api.scan import Scan
 from lakescan.planning.explain import plan_for_terminal, write_html
-from lakescan.scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from tests.support.rows import differences
 import lakescan
 from interop.test_delta import written
 from interop.test_delta_commits import checked, forget
-from lakescan.alter import AlterBuilder
+from lakescan.api.alter import AlterBuilder
 
 MADE = [
     "CREATE TABLE {t} (id INT COMMENT 'key', s STRUCT<a: INT, b: STRING>, l ARRAY<INT>, f FLOAT, d DATE, part STRING) "

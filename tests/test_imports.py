@@ -22,7 +22,7 @@ def _modules_after(code: str, *arguments: str) -> list[str]:
 
 def test_importing_the_package_imports_neither_arrow_nor_most_of_its_modules() -> None:
     found = _modules_after("")
-    assert not {"pyarrow", "numpy", "lakescan.scan", "lakescan.storage"} & set(found)
+    assert not {"pyarrow", "numpy", "lakescan.api.scan", "lakescan.storage"} & set(found)
 
 
 def test_reading_a_table_imports_nothing_that_writes_or_maintains_one(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_each_public_name_is_imported_from_the_module_that_type_checkers_see() -
     assert set(lakescan.__all__) <= set(dir(lakescan))
 
 
-@pytest.mark.parametrize("first", ["lakescan.open_table", "lakescan.open_catalog", "lakescan.statements.sql"])
+@pytest.mark.parametrize("first", ["lakescan.api.table", "lakescan.api.catalog", "lakescan.statements.sql"])
 def test_functions_are_found_whichever_module_is_imported_first(first: str) -> None:
     names = "(lakescan.table, lakescan.catalog, lakescan.sql, lakescan.save, lakescan.doctor)"
     _modules_after(f"import {first}\nassert all(map(callable, {names}))\nassert callable(lakescan.spark.sql)")

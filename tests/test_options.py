@@ -509,7 +509,7 @@ def test_a_stream_is_no_read_and_a_read_no_stream(tmp_path: Path) -> None:
 def test_a_stream_may_fail_to_look_for_commits_as_often_in_a_row_as_it_is_allowed(
     allowed: int, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakescan.streaming.stream import TableStream
+    from lakescan.api.stream import TableStream
 
     catalog = lakescan.catalog("failing", warehouse=tmp_path)
     catalog.create_namespace("db")

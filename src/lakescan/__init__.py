@@ -47,35 +47,36 @@ from lakescan.errors import (
 
 if TYPE_CHECKING:
     from lakescan import spark
-    from lakescan.alter import AlterBuilder
-    from lakescan.changes import Changes
+    from lakescan.api.alter import AlterBuilder
+    from lakescan.api.catalog import Catalog, catalog
+    from lakescan.api.changes import Changes
+    from lakescan.api.convert import convert_to_delta
+    from lakescan.api.doctor import Check, Diagnosis, doctor
+    from lakescan.api.open import table
+    from lakescan.api.save import save
+    from lakescan.api.scan import Scan
+    from lakescan.api.stream import BatchStream
+    from lakescan.api.table import Table
+    from lakescan.api.transaction import Transaction
+    from lakescan.api.view import View, ViewVersion
     from lakescan.common.cache import set_cache_limit
     from lakescan.common.identifiers import Identifier
-    from lakescan.convert import convert_to_delta
-    from lakescan.diagnosis import Check, Diagnosis, doctor
     from lakescan.expressions.column import Column, col
     from lakescan.expressions.predicate import Predicate
     from lakescan.formats.increments import Backlog
     from lakescan.formats.snapshot_refs import SnapshotRef
     from lakescan.formats.table_format import Snapshot
+    from lakescan.local.scan_tasks import ScanTask
     from lakescan.maintenance.health import Finding, MaintainResult, MaintenanceStep, TableHealth
-    from lakescan.open_catalog import Catalog, catalog
-    from lakescan.open_table import Table
-    from lakescan.open_transaction import Transaction
-    from lakescan.opening import table
     from lakescan.planning.delete_file import DeleteFile, DeleteKind
     from lakescan.planning.metrics_reporters import MetricsReporter
     from lakescan.planning.plan import ScanPlan
     from lakescan.planning.report import ScanMetrics, ScanReport
     from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
-    from lakescan.save_rows import save
-    from lakescan.scan import Scan
-    from lakescan.scan_tasks import ScanTask
     from lakescan.statements.rows.merge import MergeBuilder
     from lakescan.statements.select.query import Query
     from lakescan.statements.sql import sql
     from lakescan.storage.encryption import FileKey, KeyManager
-    from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.results import (
         AlterResult,
         ChangeResult,
@@ -95,18 +96,17 @@ if TYPE_CHECKING:
         TransactionResult,
         WriteResult,
     )
-    from lakescan.view import View, ViewVersion
 
 __version__ = "0.2.0"
 
 # Importing the package takes milliseconds: a module is imported when one of its names is used for the first time.
 _MODULES = {
-    "alter": ("AlterBuilder",),
+    "api.alter": ("AlterBuilder",),
     "common.identifiers": ("Identifier",),
-    "changes": ("Changes",),
+    "api.changes": ("Changes",),
     "common.cache": ("set_cache_limit",),
-    "convert": ("convert_to_delta",),
-    "diagnosis": ("Check", "Diagnosis", "doctor"),
+    "api.convert": ("convert_to_delta",),
+    "api.doctor": ("Check", "Diagnosis", "doctor"),
     "statements.rows.merge": ("MergeBuilder",),
     "storage.encryption": ("FileKey", "KeyManager"),
     "expressions.column": ("Column", "col"),
@@ -115,21 +115,21 @@ _MODULES = {
     "formats.snapshot_refs": ("SnapshotRef",),
     "formats.table_format": ("Snapshot",),
     "maintenance.health": ("Finding", "MaintainResult", "MaintenanceStep", "TableHealth"),
-    "open_catalog": ("Catalog", "catalog"),
-    "open_table": ("Table",),
-    "open_transaction": ("Transaction",),
-    "opening": ("table",),
+    "api.catalog": ("Catalog", "catalog"),
+    "api.table": ("Table",),
+    "api.transaction": ("Transaction",),
+    "api.open": ("table",),
     "planning.delete_file": ("DeleteFile", "DeleteKind"),
     "planning.plan": ("ScanPlan",),
     "planning.report": ("ScanMetrics", "ScanReport"),
     "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),
     "statements.select.query": ("Query",),
     "planning.metrics_reporters": ("MetricsReporter",),
-    "save_rows": ("save",),
-    "scan": ("Scan",),
-    "scan_tasks": ("ScanTask",),
+    "api.save": ("save",),
+    "api.scan": ("Scan",),
+    "local.scan_tasks": ("ScanTask",),
     "statements.sql": ("sql",),
-    "streaming.stream": ("BatchStream",),
+    "api.stream": ("BatchStream",),
     "transaction.results": (
         "AlterResult",
         "ChangeResult",
@@ -149,7 +149,7 @@ _MODULES = {
         "TransactionResult",
         "WriteResult",
     ),
-    "view": ("View", "ViewVersion"),
+    "api.view": ("View", "ViewVersion"),
 }
 _WHERE = {name: f"lakescan.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from lakescan.api.open import table
 from lakescan.common.identifiers import Identifier
-from lakescan.opening import table
 from lakescan.options.keywords import TableKeywords
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.alter import AlterBuilder
+from lakescan.api.alter import AlterBuilder
 from tests.support.delta_state import newest, state
 from tests.support.two_commits import saved
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.alter import AlterBuilder
+from lakescan.api.alter import AlterBuilder
 from lakescan.definition.table_changes import AddPartition, SetKey, SetLocation, SetOrder
 from lakescan.definition.table_definition import Term
 from lakescan.delta.metadata.features import FEATURES, Support

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakescan
-from lakescan.open_table import Table
+from lakescan.api.table import Table
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import Make, now, pairs, rows
 

@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 import lakescan
-import lakescan.scan
+import lakescan.api.scan
 from lakescan.planning.metrics_reporters import InMemoryReporter
 from tests.support.catalog import local_catalog
 
@@ -28,7 +28,7 @@ def paths(*plans: lakescan.ScanPlan) -> list[str]:
 
 
 def test_parts_have_every_file_once(table: lakescan.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakescan.scan_spec._PART_FILES", 2)
+    monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 2)
     monkeypatch.setattr("lakescan.iceberg.manifests.batches._BATCH_MANIFESTS", 1)
     reports = InMemoryReporter()
     scan = table.scan().where("n >= 20").report_to(reports)
@@ -44,7 +44,7 @@ def test_parts_have_every_file_once(table: lakescan.Table, monkeypatch: pytest.M
 
 
 def test_closing_the_parts_reports_what_was_planned(table: lakescan.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakescan.scan_spec._PART_FILES", 1)
+    monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 1)
     monkeypatch.setattr("lakescan.iceberg.manifests.batches._BATCH_MANIFESTS", 1)
     reports = InMemoryReporter()
     parts = table.scan().report_to(reports).plan_parts()
@@ -61,7 +61,7 @@ def test_a_table_without_files_has_one_part_without_any(tmp_path: Path) -> None:
 
 
 def test_deletes_of_parts_keep_their_files(shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakescan.scan_spec._PART_FILES", 1)
+    monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 1)
     monkeypatch.setattr("lakescan.iceberg.manifests.batches._BATCH_MANIFESTS", 1)
     scan = lakescan.table(shop.orders).scan()
     parts = list(scan.plan_parts())

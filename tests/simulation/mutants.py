@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from pyroaring import BitMap64
 
+from lakescan.api.stream import TableStream
 from lakescan.delta.commit import conflicts, put, vector_files
 from lakescan.delta.commit.commit import DeltaCommit
 from lakescan.delta.log import reader
@@ -25,7 +26,6 @@ from lakescan.iceberg.write import expire, outcomes, row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans, purge
 from lakescan.storage import put_if_absent
-from lakescan.streaming.stream import TableStream
 from lakescan.transaction import iceberg as iceberg_target
 from lakescan.transaction.delta import DeltaTarget
 from tests.simulation.catalog import Pointer

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 import lakescan
-from lakescan.streaming.stream import TableStream
+from lakescan.api.stream import TableStream
 from tests.streaming.support import SCHEMA
 
 _COMMITS, _BATCHES = 3_000, 300

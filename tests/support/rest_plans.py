@@ -12,8 +12,8 @@ from lakescan.expressions.codec import from_json
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.table import IcebergTable
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 
 BOUNDS = ("lower-bounds", "upper-bounds")
 COUNTS = ("value-counts", "null-value-counts", "nan-value-counts")

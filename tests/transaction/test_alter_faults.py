@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.alter import AlterBuilder
+from lakescan.api.alter import AlterBuilder
 from lakescan.delta.commit import put
 from lakescan.errors import CommitStateUnknown, LakescanError
 from tests.support import own_catalog

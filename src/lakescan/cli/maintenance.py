@@ -12,6 +12,7 @@ import typer
 from pyarrow import csv
 
 import lakescan
+from lakescan.api.maintenance import maintained
 from lakescan.cli.arguments import pairs
 from lakescan.cli.output import console, print_json, print_names, print_result
 from lakescan.cli.progress import working
@@ -19,7 +20,6 @@ from lakescan.cli.settings import DryRun, Section, TableName, TablePath, command
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.planning.explain.summary import counted
-from lakescan.table_maintenance import maintained
 
 app: Section = Section("Maintenance")
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lakescan.api.open import table
 from lakescan.conformance.engines import Job
 from lakescan.errors import LakescanError, StorageError
-from lakescan.opening import table
 
 
 def found_below(place: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from lakescan.maintenance.unused_deletes import unused_deletes
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.base import Rewriting, Target
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import CompactResult

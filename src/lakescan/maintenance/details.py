@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakescan.formats.metadata_table import as_table
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 _TIME = pa.timestamp("us", "UTC")
 _DETAIL = pa.schema(

@@ -16,7 +16,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.partitioned_writer import new_write_id, remove_written, write_rows
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 

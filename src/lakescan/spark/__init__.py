@@ -10,11 +10,11 @@ import warnings
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
+from lakescan.api.open import table as open_table
+from lakescan.api.scan import Scan
 from lakescan.errors import InvalidOption
-from lakescan.opening import table as open_table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
-from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.histories import HistorySink
 from lakescan.spark.session import register

@@ -10,9 +10,9 @@ from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.options.session import session_settings, set_by_session
 from lakescan.options.session_settings import BRANCH_SETTING, ID_SETTING, SessionSettings
-from lakescan.scan_spec import ScanSpec
-from lakescan.session_reads import is_audited
 from lakescan.spark.session import confs
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.session_reads import is_audited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

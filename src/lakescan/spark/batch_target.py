@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakescan.api.table import Table
 from lakescan.catalogs.lookup import identifier_of, location_or_name
 from lakescan.catalogs.registry import CatalogConfiguration, give_all, given
 from lakescan.common.identifiers import location_of, parts_of
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
-from lakescan.open_table import Table
 from lakescan.options.write import WriteOptions
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.session import is_connect

@@ -19,12 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakescan.api.scan import Scan
 from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import QueryFailed
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
 from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.distribution import clustered_changes
@@ -49,6 +48,7 @@ from lakescan.statements.rows.statements import Delete, Merge
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.syntax.names import Sql
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.writing.partitioned_writer import remove_written

@@ -15,13 +15,12 @@ import pyarrow as pa
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
-from lakescan.aggregates import Aggregate, known_by_metadata
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import has_sql
+from lakescan.local.aggregates import Aggregate, known_by_metadata
 from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
-from lakescan.session_reads import as_session_reads
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
@@ -37,11 +36,12 @@ from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
 from lakescan.storage.faults import shown
 from lakescan.storage.locations import split_location
+from lakescan.tables.session_reads import as_session_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 _LOG = logging.getLogger("lakescan")
 

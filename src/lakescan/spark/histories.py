@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakescan.api.scan import Scan
 from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.scan import Scan
 from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.keyed_rows import (
     CHANGE_SEQUENCE,

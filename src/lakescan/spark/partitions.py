@@ -20,15 +20,15 @@ import pyspark
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from lakescan.changes import Changes, compared, has_both
+from lakescan.api.changes import Changes, compared, has_both
 from lakescan.common.metadata_columns import CHANGE
 from lakescan.common.selection import Selection
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext, selected_columns
 from lakescan.reading.net_changes import without_carry_overs
 from lakescan.reading.reader import read_group
-from lakescan.scan_spec import ScanSpec
 from lakescan.spark.types import as_spark_batch
+from lakescan.tables.scan_spec import ScanSpec
 
 
 class SharedContext:

@@ -19,7 +19,7 @@ from lakescan.spark.types import as_spark_batch, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 
 def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakescan.options.read import ReadOptions
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 TRIED = ((4, 1), (4, 2), (4, 3))
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"

@@ -18,12 +18,12 @@ from lakescan.catalogs.registry import CatalogConfiguration, give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import as_predicate
 from lakescan.spark.arrow_batches import PIECE, rows_of
 from lakescan.spark.audit import settings_in_task
 from lakescan.spark.batch_target import query_of
 from lakescan.spark.workers import check_numbered, task_number
 from lakescan.storage.removal import discard
+from lakescan.tables.scan_spec import as_predicate
 from lakescan.transaction.base import NewTable, Target
 from lakescan.transaction.new_tables import commit_new
 from lakescan.transaction.open import existing_target, new_table

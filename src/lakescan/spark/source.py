@@ -26,6 +26,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from lakescan.api.open import open_table, split_metadata_name
+from lakescan.api.stream import batch_beneath
 from lakescan.catalogs.registry import CatalogConfiguration, give_all, is_known, known
 from lakescan.common import types as t
 from lakescan.common.identifiers import parts_of
@@ -33,19 +35,17 @@ from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, Unsuppo
 from lakescan.expressions.predicate import fields_read, has_sql
 from lakescan.expressions.text_values import name_of_zone, zone_of_name
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import ScanSpec
-from lakescan.session_reads import as_session_reads
 from lakescan.spark.audit import StagedReads, settings_in_task
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
-from lakescan.streaming.stream import batch_beneath
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.session_reads import as_session_reads
 
 
 class TableSource(DataSource):

@@ -27,7 +27,7 @@ from lakescan.statements.rows.statements import Merge, When
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 _MOST_LISTED = 5_000  # values that files are tested against; of more, the least and the greatest
 _MOST_BYTES = 256 * 2**20  # of files that are read for their keys

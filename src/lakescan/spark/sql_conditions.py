@@ -36,7 +36,7 @@ from lakescan.spark.session import conf, is_connect, zone_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 _INPUT, _OUTPUT = "__lakescan_input_", "__lakescan_output_"
 _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.changes import Changes
+from lakescan.api.changes import Changes
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.open_table import Table
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
@@ -40,6 +39,7 @@ from lakescan.statements.syntax.statements import TableStatement
 from lakescan.statements.syntax.table_options import with_clauses
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.run import run
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

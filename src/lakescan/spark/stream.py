@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from lakescan.changes import Changes, are_computed, commits_of
+from lakescan.api.changes import Changes, are_computed, commits_of
+from lakescan.api.stream import TableStream
 from lakescan.formats.increments import Offset
-from lakescan.scan_spec import ScanSpec
 from lakescan.spark.audit import StagedReads, settings_in_task
 from lakescan.spark.partitions import group_partitions, read_partition
-from lakescan.streaming.stream import TableStream
+from lakescan.tables.scan_spec import ScanSpec
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
+from lakescan.api.table import Table
 from lakescan.errors import InvalidOption
-from lakescan.open_table import Table
 from lakescan.options.keywords import WriteKeywords
 from lakescan.spark.batch_target import BatchTarget
 from lakescan.spark.histories import HistorySink

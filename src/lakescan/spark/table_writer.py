@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.open import table as open_table
+from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known
 from lakescan.common.identifiers import Identifier, parts_of
 from lakescan.common.option_values import terms
@@ -12,9 +15,6 @@ from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
-from lakescan.open_catalog import Catalog
-from lakescan.open_table import Table
-from lakescan.opening import table as open_table
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
 from lakescan.transaction.new_tables import create_in_folder

@@ -14,7 +14,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.uuids import uuid_texts
 from lakescan.errors import UnsupportedFeature
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 _ATOMIC: dict[str, type[s.DataType]] = {
     "boolean": s.BooleanType,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VIEWS = "spark.lakescan.views"  # texts and marks of views by their names, as JSON
 _WHOLE = "SELECT * FROM "
-_MARK = "lakescan.view"  # in the metadata of a view's first column: whether it is still the one that was created
+_MARK = "lakescan.api.view"  # in the metadata of a view's first column: whether it is still the one that was created
 
 
 def recorded(spark: SparkSession) -> dict[str, dict[str, str]]:

@@ -23,8 +23,8 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.metadata_files import MetadataFiles
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (

@@ -55,8 +55,8 @@ from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, n
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.delta_alter import DeltaAlteration
 from lakescan.transaction.delta_dropped_feature import drop_feature

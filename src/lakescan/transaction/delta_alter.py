@@ -30,9 +30,9 @@ from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.write.column_rules import DeclaredRules
 from lakescan.errors import InvalidOption, LakescanError
 from lakescan.expressions.scalar.condition import Condition
-from lakescan.in_process import batches
-from lakescan.scan_spec import ScanSpec
+from lakescan.local.run import batches
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.column_rules import example_of
 
 

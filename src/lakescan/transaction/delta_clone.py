@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from lakescan.delta.commit.cloned import clone_table
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import UnsupportedFeature
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.results import CloneResult
 
 

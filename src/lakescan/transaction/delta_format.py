@@ -23,10 +23,10 @@ from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
 from lakescan.storage.locations import absolute
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     from lakescan.transaction.delta import DeltaTarget

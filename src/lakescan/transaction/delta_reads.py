@@ -15,7 +15,7 @@ from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 
 def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRUE) -> ScanFiles:

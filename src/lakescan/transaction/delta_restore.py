@@ -13,8 +13,8 @@ from lakescan.delta.metadata.features import Support
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import NoSuchSnapshot
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.results import RestoreResult
 
 

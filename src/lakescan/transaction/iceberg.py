@@ -61,10 +61,10 @@ from lakescan.iceberg.write.row_deletes import IcebergDeletes
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.planning.report import CommitReport
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import is_in, normal
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter, check_proofs
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, summary_of, validation_of

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.aggregates import count_rows
 from lakescan.common.references import dotted_path
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.definition.table_changes import TableChange
@@ -22,11 +21,12 @@ from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.collector import redone_by
 from lakescan.iceberg.write.outcomes import Failed, check_refusal, their_refusal
+from lakescan.local.aggregates import count_rows
 from lakescan.local.reader import default_readers
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import names_without_ids
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -22,8 +22,8 @@ from lakescan.formats.table_path import TablePath
 from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     from lakescan.transaction.iceberg import IcebergTarget

@@ -13,7 +13,7 @@ from lakescan.common.retries import RetryPolicy
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.relocation.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.iceberg_statistics import Opened, compute_partition_statistics, compute_statistics
 from lakescan.transaction.metadata_files import PathRewrite
 from lakescan.transaction.results import PathsResult, StatisticsResult

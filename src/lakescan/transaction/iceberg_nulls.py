@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lakescan.aggregates import count_rows
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
@@ -10,8 +9,9 @@ from lakescan.formats.increments import Increment, Part
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.commit.required_columns import newly_required
 from lakescan.iceberg.table import IcebergTable
-from lakescan.scan_spec import ScanSpec
+from lakescan.local.aggregates import count_rows
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 
 
 def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, added: bool = False) -> None:

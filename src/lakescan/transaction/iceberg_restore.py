@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakescan.errors import NoSuchSnapshot
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
 from lakescan.transaction.results import RestoreResult
 

@@ -31,8 +31,8 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.results import StatisticsResult
 
 _LOG = logging.getLogger("lakescan")

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import as_predicate
+from lakescan.tables.scan_spec import as_predicate
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import Rows

@@ -15,7 +15,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.base import ChangeFiles, Target
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.rewrite import rewrite_rows

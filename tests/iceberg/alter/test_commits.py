@@ -12,7 +12,7 @@ import pytest
 
 import lakescan
 from lakescan import InvalidOption, NoSuchColumn
-from lakescan.alter import AlterBuilder
+from lakescan.api.alter import AlterBuilder
 from lakescan.common import types as t
 from lakescan.common.retries import RetryPolicy
 from lakescan.definition.table_changes import AddColumn, ChangeColumn, DropColumn, TableChange

@@ -18,8 +18,8 @@ from lakescan.options.compact import CompactOptions
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.partition_groups import partition_numbers
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage.locations import split_location
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.results import OrphanResult
 
 _SHOWN = 20  # partitions

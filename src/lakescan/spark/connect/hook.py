@@ -30,7 +30,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakescan.aggregates import Aggregate
 from lakescan.catalogs.registry import given, is_known
 from lakescan.common import types as t
 from lakescan.common.identifiers import parts_of as parts_of_name
@@ -48,9 +47,8 @@ from lakescan.expressions.predicate import (
     has_sql,
     leaves,
 )
+from lakescan.local.aggregates import Aggregate
 from lakescan.options.declaration import Group
-from lakescan.scan_spec import ScanSpec
-from lakescan.session_reads import as_session_reads, is_audited
 from lakescan.spark.connect.expressions import functions_called
 from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, Totals, all_relations, narrowed, relations_of
 from lakescan.spark.frames import cheapest_column, planned_now, totals_by_metadata
@@ -62,6 +60,8 @@ from lakescan.spark.types import schema_of, spark_schema
 from lakescan.spark.workers import is_on_this_machine
 from lakescan.storage.faults import shown, told
 from lakescan.storage.locations import split_location
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.session_reads import as_session_reads, is_audited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

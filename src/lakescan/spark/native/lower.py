@@ -39,7 +39,7 @@ from lakescan.storage.locations import split_location
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 _SEQUENCE, _FILE, _FIRST, _WRITTEN, _SPEC = "sequence", "file", "first_row_id", "written", "spec"
 _OF_FILES = {FILE.id, SPEC_ID.id, PARTITION_ID, *LINEAGE}  # metadata columns whose values only the facts of files have

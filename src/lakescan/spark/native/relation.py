@@ -38,7 +38,7 @@ from lakescan.storage.faults import shown
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakescan.scan_spec import ScanSpec
+    from lakescan.tables.scan_spec import ScanSpec
 
 JAVA = Path(__file__).with_name("Lakescan.java")
 _HIDDEN = "__lakescan_fact_"

@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import binds
 from lakescan.expressions.implied import Implied, implied
 from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
+from lakescan.local.aggregates import Aggregate
 from lakescan.spark.audit import settings_of_session
 from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow, totals_by_metadata
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
@@ -45,8 +45,8 @@ from lakescan.storage.faults import told
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakescan.scan_spec import ScanSpec
     from lakescan.spark.audit import StagedReads
+    from lakescan.tables.scan_spec import ScanSpec
 
 _LOG = logging.getLogger("lakescan")
 _RULE = "lakescan.Lakescan$Rule"

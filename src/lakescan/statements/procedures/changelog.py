@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.changes import Changes
+from lakescan.api.catalog import Catalog
+from lakescan.api.changes import Changes
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.open_catalog import Catalog
 from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, columns
 from lakescan.statements.procedures.values import BOOLEAN, OPTIONS, STRING, STRINGS
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.table import Table
 from lakescan.common.executors import PlanningExecutor
-from lakescan.open_catalog import Catalog
-from lakescan.open_table import Table
 from lakescan.statements.procedures.sources import SourceTable
 from lakescan.statements.procedures.values import Kind
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lakescan.api.table import Table
 from lakescan.errors import InvalidOption
-from lakescan.open_table import Table
 from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row
 from lakescan.statements.procedures.imports import folder_in, table_in
 from lakescan.statements.procedures.values import BOOLEAN, INT, OPTIONS, STRING

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.api.table import Table
 from lakescan.common.option_values import parse_size
 from lakescan.common.references import split_list
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.maintenance import expire_with_files
-from lakescan.open_table import Table
 from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row, columns
 from lakescan.statements.procedures.values import BOOLEAN, INT, LONGS, OPTIONS, STRING, STRINGS, TIMESTAMP
 

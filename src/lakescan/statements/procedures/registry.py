@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.api.catalog import Catalog
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-from lakescan.open_catalog import Catalog
 from lakescan.statements.procedures import changelog, files, imports, maintenance, metadata_files, snapshots
 from lakescan.statements.procedures.declaration import Call, Parameter, Procedure
 from lakescan.statements.procedures.sources import SourceTable

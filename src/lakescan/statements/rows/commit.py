@@ -17,8 +17,8 @@ from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import DELETES, FileTable
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.parquet.file import ParquetData
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 from lakescan.transaction.base import Target
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.removed import Removed

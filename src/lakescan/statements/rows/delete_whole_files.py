@@ -21,12 +21,12 @@ from lakescan.local.reader import read_batches
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan_spec import ScanSpec, as_predicate
 from lakescan.statements.rows.commit import Finished, touched
 from lakescan.statements.rows.positions import FoundRows
 from lakescan.statements.rows.sink import Sunk
 from lakescan.statements.rows.statements import Delete
 from lakescan.statements.syntax.text import tokens
+from lakescan.tables.scan_spec import ScanSpec, as_predicate
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult
 

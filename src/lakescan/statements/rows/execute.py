@@ -12,14 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan import engines
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
 from lakescan.common import types as t
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
-from lakescan.open_table import Table
-from lakescan.scan import Scan
-from lakescan.scan_spec import PlansMade, ScanSpec
 from lakescan.statements.rows.assignment import Members, assigned_within, with_plain_columns
 from lakescan.statements.rows.commit import Finished, Finishing, touched
 from lakescan.statements.rows.delete_whole_files import delete_by_filter
@@ -34,6 +33,7 @@ from lakescan.statements.select.frames import arrow_table, may_have_rounded
 from lakescan.statements.select.namespace import current_namespace
 from lakescan.statements.select.nanoseconds import as_microseconds
 from lakescan.statements.select.query import Joins, Query, columns_of, most_rows, query, scan_of
+from lakescan.tables.scan_spec import PlansMade, ScanSpec
 from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult

@@ -16,7 +16,6 @@ from lakescan.common.references import parse_reference, quoted, split_list
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import as_predicate
 from lakescan.statements.rows.assignment import Members, assigned, named_alike
 from lakescan.statements.rows.defaults import with_defaults, with_values
 from lakescan.statements.rows.statements import Insert
@@ -24,6 +23,7 @@ from lakescan.statements.rows.target import ChangedTable, changed_table
 from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.select.query import Query, columns_of, query, reads
 from lakescan.statements.syntax.text import tokens
+from lakescan.tables.scan_spec import as_predicate
 from lakescan.transaction.base import Target
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import WriteResult

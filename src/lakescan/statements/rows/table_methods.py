@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan import engines
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
 from lakescan.common import types as t
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.references import quoted
 from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
-from lakescan.open_table import Table
-from lakescan.scan import Scan
 from lakescan.statements.rows.equality_upserts import check_keys, upsert_by_equality
 from lakescan.statements.rows.execute import change, read_again
 from lakescan.statements.rows.merge import SOURCE, MergeBuilder, assignments_of, merge_of

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from lakescan.api.open import open_table
+from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known, known
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
 from lakescan.expressions.predicate import TRUE
-from lakescan.open_table import Table
-from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions

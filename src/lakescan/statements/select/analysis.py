@@ -10,14 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.aggregates import known_by_metadata
-from lakescan.changes import Changes
+from lakescan.api.changes import Changes
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.open_table import Table
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
+from lakescan.local.aggregates import known_by_metadata
 from lakescan.statements.duckdb.queries import Given
 from lakescan.statements.duckdb.statement import Translated, translated
 from lakescan.statements.duckdb.types import of_arrow, plain
@@ -36,6 +35,7 @@ from lakescan.statements.select.views import Views
 from lakescan.statements.syntax.parse import Arguments, has_pipes, parsed, with_literals, with_named_parameters
 from lakescan.statements.syntax.spark_syntax import respelled, with_named_tables
 from lakescan.statements.syntax.table_options import check_hints, with_clauses
+from lakescan.tables.scan_spec import ScanSpec
 
 PREFIX = "lakescan_table_"
 _ABSENT = re.compile(r"^(there is no column '(?:[^\n]*\.)?([^\n.]*)'\.) There are: [^\n]*?\.(?=\Z| \(line)")

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lakescan.api.open import split_metadata_name
+from lakescan.api.view import View
 from lakescan.catalogs.registry import allowed_in, is_known
 from lakescan.common.identifiers import Identifier
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidStatement, NoSuchCatalog, NoSuchTable, UnsupportedFeature
-from lakescan.opening import split_metadata_name
 from lakescan.statements.select.renaming import renamed
 from lakescan.statements.select.table_references import Occurrence, occurrences
 from lakescan.statements.select.tables import FORMATS, Tables
@@ -21,7 +22,6 @@ from lakescan.statements.syntax.parse import has_pipes, parsed, statement_of
 from lakescan.statements.syntax.spark_functions import FUNCTIONS
 from lakescan.statements.syntax.spark_syntax import respelled, with_named_tables
 from lakescan.statements.syntax.text import edited, underlined_at
-from lakescan.view import View
 
 _DEEPEST = 50  # views within views
 _NO_VALUES: Mapping[str, Any] = {}

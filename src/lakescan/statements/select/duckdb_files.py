@@ -29,9 +29,9 @@ from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import Source, resolve
-from lakescan.scan_spec import ScanSpec
 from lakescan.statements.duckdb.years import with_known_years
 from lakescan.storage.locations import split_location
+from lakescan.tables.scan_spec import ScanSpec
 
 _MOST_FILES = 2_000  # each footer is read first
 _MOST_GROUPS = 64  # of files with the same columns: each is a part of the query

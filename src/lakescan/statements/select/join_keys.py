@@ -21,10 +21,10 @@ from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import TRUE, Comparison, In, Predicate, conjunction
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan_spec import ScanSpec
 from lakescan.statements.select.conditions import Path, ValuesOf
 from lakescan.statements.select.duckdb_files import checked_columns
 from lakescan.statements.select.table_references import Occurrence
+from lakescan.tables.scan_spec import ScanSpec
 
 _MOST_METADATA = 16 << 20  # bytes: a table with more metadata is large, and its plan is not made twice
 _MOST_ROWS = 1_000_000  # of a table whose values are read

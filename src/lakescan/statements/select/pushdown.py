@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import own_nodes
 from lakescan.statements.select.relations import (
     FrameRelation,

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.changes import Changes
+from lakescan.api.changes import Changes
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
 from lakescan.common.arrays import table_without_inner_offsets
 from lakescan.common.arrow_html import arrow_as_html, as_shown
 from lakescan.common.distinct_names import as_distinct, renamed, renamed_table, with_own_names
@@ -38,14 +40,11 @@ from lakescan.errors import (
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.expressions.scalar.udf import register, udfs_in
 from lakescan.formats.metadata_table import as_table
-from lakescan.in_process import batches
 from lakescan.local.reader import read_batches
-from lakescan.open_table import Table
+from lakescan.local.run import batches
 from lakescan.planning.explain import PlanText, plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import query_batch_size
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
 from lakescan.statements.duckdb.types import result_type
 from lakescan.statements.duckdb.years import checked, with_known_years
 from lakescan.statements.select.analysis import Analyzed, analyzed
@@ -55,6 +54,7 @@ from lakescan.statements.select.frames import GivenFrames
 from lakescan.statements.select.nanoseconds import as_microseconds, whole_microseconds
 from lakescan.statements.select.relations import Pushed
 from lakescan.statements.select.session_settings import Settings
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import duckdb

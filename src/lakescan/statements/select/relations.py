@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction
+from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import AmongValues, Condition, Path, ValuesOf, columns_of
 from lakescan.statements.select.session_settings import Settings
 from lakescan.statements.select.table_references import Occurrence

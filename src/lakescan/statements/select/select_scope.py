@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
+from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import (
     Condition,
     Path,

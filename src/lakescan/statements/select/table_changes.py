@@ -17,10 +17,10 @@ from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
-from lakescan.scan_spec import ScanSpec
 from lakescan.statements.select.constant_times import moment_of
 from lakescan.statements.syntax.spark_syntax import place_of_call
 from lakescan.statements.syntax.text import text_of, underlined_at
+from lakescan.tables.scan_spec import ScanSpec
 
 _BY_NAME, _BY_PATH = "table_changes", "table_changes_by_path"
 _USAGE = "table_changes('catalog.namespace.table', start) or table_changes('catalog.namespace.table', start, end)"

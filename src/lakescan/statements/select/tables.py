@@ -8,9 +8,12 @@ from datetime import date
 from keyword import iskeyword
 from typing import Any
 
+from lakescan.api.changes import are_computed
+from lakescan.api.open import open_table, split_metadata_name
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known, known
 from lakescan.catalogs.view_store import StoredView
-from lakescan.changes import are_computed
 from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import Schema
 from lakescan.errors import (
@@ -26,12 +29,7 @@ from lakescan.errors import (
 )
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.open_table import Table
-from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
-from lakescan.session_reads import as_session_reads
 from lakescan.statements.select.constant_times import moment_of
 from lakescan.statements.select.relations import Pushed
 from lakescan.statements.select.session_settings import Settings
@@ -39,6 +37,8 @@ from lakescan.statements.select.table_changes import is_of_rows
 from lakescan.statements.select.table_references import Occurrence, TimeTravel
 from lakescan.statements.select.views import Views
 from lakescan.statements.syntax.text import underlined_at
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.session_reads import as_session_reads
 
 FORMATS = ("iceberg", "delta")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakescan.api.open import open_table
+from lakescan.api.table import Table
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists
-from lakescan.open_table import Table
-from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.statements.syntax.create_table import CloneOf, CreateTable
 from lakescan.statements.tables.context import Context

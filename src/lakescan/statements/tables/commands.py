@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.convert import convert_to_delta
+from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known, known
-from lakescan.convert import convert_to_delta
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.sql_condition import references
-from lakescan.open_catalog import Catalog
-from lakescan.open_table import Table
 from lakescan.statements.procedures import bound, changes_of, procedure_named
 from lakescan.statements.procedures import call as call_procedure
 from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum

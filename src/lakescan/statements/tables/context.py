@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.changes import Changes
+from lakescan.api.changes import Changes
 from lakescan.common.executors import PlanningExecutor
 from lakescan.statements.procedures import SourceTable
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakescan.api.table import Table
 from lakescan.common.references import split_list
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
-from lakescan.open_table import Table
 from lakescan.statements.tables.describe import declared_of, own_properties, partition_parts
 
 # Where a table keeps its files: two tables with the same folders would remove each other's.

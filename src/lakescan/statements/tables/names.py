@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known, known
 from lakescan.common.identifiers import dotted_name
 from lakescan.errors import InvalidStatement, NoSuchCatalog, nearest
-from lakescan.open_catalog import Catalog
-from lakescan.open_table import Table
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.tables import FORMATS
 from lakescan.statements.syntax.names import TableName

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lakescan.api.catalog import catalog
 from lakescan.catalogs.registry import is_known
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.open_catalog import catalog
 from lakescan.statements.syntax.namespaces import (
     AlterNamespace,
     CommentOn,

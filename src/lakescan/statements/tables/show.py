@@ -9,19 +9,19 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.table import Table
+from lakescan.api.view import View
 from lakescan.catalogs.registry import known
 from lakescan.common.arrays import member_named
 from lakescan.common.identifiers import parts_of
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidStatement, IsAView, NoSuchColumn, UnsupportedFeature, nearest
-from lakescan.open_catalog import Catalog
-from lakescan.open_table import Table
 from lakescan.statements.syntax.namespaces import Show, Shown
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.describe import create_statement, described, described_column
 from lakescan.statements.tables.names import namespace, opened
 from lakescan.statements.tables.views import create_view_statement, described_view, viewed
-from lakescan.view import View
 
 
 def show(wanted: Show, context: Context) -> pa.Table:

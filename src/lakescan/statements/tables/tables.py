@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from lakescan.api.open import open_table
+from lakescan.api.table import Table
 from lakescan.common.retries import read_again
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
-from lakescan.open_table import Table
-from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.statements.syntax.alter_table import AlterTable, RenameTable
 from lakescan.statements.syntax.create_table import CreateTable, DropTable

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.view import View
 from lakescan.common.identifiers import Identifier, within
 from lakescan.common.types import Field
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import InvalidStatement
 from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS
-from lakescan.open_catalog import Catalog
 from lakescan.statements.select.query import Query
 from lakescan.statements.select.view_definitions import view_definition
 from lakescan.statements.syntax.names import TableName
@@ -22,7 +23,6 @@ from lakescan.statements.syntax.views import AlterView, CreateView, DropView
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.names import new_name, new_name_within
 from lakescan.transaction.rows import rows_of
-from lakescan.view import View
 
 Row = tuple[str, str, str | None]
 _OF_SPARK = ("engine_version", "create_engine_version")

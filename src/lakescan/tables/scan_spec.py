@@ -43,7 +43,7 @@ from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.storage import Storage
 from lakescan.storage.faults import shown
-from lakescan.time_travel import as_text, as_version, check_one_state, selector_from
+from lakescan.tables.time_travel import as_text, as_version, check_one_state, selector_from
 
 _LOG = logging.getLogger("lakescan")
 _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last

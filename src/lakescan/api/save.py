@@ -12,7 +12,7 @@ from lakescan.common.identifiers import Identifier, location_of
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
-from lakescan.scan_spec import as_predicate
+from lakescan.tables.scan_spec import as_predicate
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.new_tables import create_with
 from lakescan.transaction.open import existing_target, exists, new_table

@@ -21,14 +21,14 @@ from lakescan.common.arrays import no_rows
 from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate
-from lakescan.in_process import batches
 from lakescan.local.reader import default_readers, read_batches
+from lakescan.local.run import batches
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.batches import batch_of
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.reading.parquet_frames import FrameFile, collected, frame_file, has_simple_columns
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import polars

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakescan.common.html import facts_table, grid, listed, preformatted, section
 from lakescan.errors import LakescanError
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 _MOST_NAMESPACES, _MOST_TABLES = 10, 50
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakescan.api.scan import Scan
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.common.identifiers import Identifier
-from lakescan.scan import Scan
 from lakescan.transaction.results import OrphanResult
 
 if TYPE_CHECKING:

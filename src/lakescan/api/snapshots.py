@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.api.scan import Scan
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention, SnapshotRef
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.options.write import WriteOptions
-from lakescan.scan import Scan
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import RefResult
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lakescan.alter import property_texts
+from lakescan.api.alter import property_texts
+from lakescan.api.open import table
+from lakescan.api.table import Table
 from lakescan.common.identifiers import location_of
 from lakescan.delta.commit.converted import Conversion, convert_folder
 from lakescan.delta.commit.creation import is_table
-from lakescan.open_table import Table
-from lakescan.opening import table
 from lakescan.statements.syntax.columns import parse_columns
 from lakescan.storage import Storage
 from lakescan.storage.locations import absolute

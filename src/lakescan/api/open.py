@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
+from lakescan.api.table import Table
 from lakescan.catalogs.lookup import find, identifier_of, location_or_name
 from lakescan.catalogs.metrics import TableReporter
 from lakescan.common.identifiers import Identifier, location_of, parts_of
 from lakescan.errors import InvalidOption, NotATable
 from lakescan.formats.table_path import TablePath
-from lakescan.open_table import Table
 from lakescan.options.keywords import TableKeywords
 from lakescan.options.read import ReadOptions
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.encryption import KeyManager, named_key_manager
 from lakescan.storage.faults import shown
-from lakescan.time_travel import check_one_state
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.time_travel import check_one_state
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import FORMATS, format_named
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.changes import Changes
+from lakescan.api.changes import Changes
+from lakescan.api.scan import Scan
 from lakescan.common import types as t
 from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged, StorageError
 from lakescan.expressions.predicate import TRUE
@@ -28,11 +29,10 @@ from lakescan.formats.table_format import (
     Start,
     TableFormat,
 )
-from lakescan.notebook import stream_as_html
 from lakescan.options.streaming import Policy, limits_from, reads_changes, start_from, without_stream_options
 from lakescan.planning.report import ScanMetrics
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.notebook import stream_as_html
+from lakescan.tables.scan_spec import ScanSpec
 
 _LOG = logging.getLogger("lakescan")
 _ORDER = "watermark-column"  # also a key of an offset within a commit whose files it orders

@@ -13,7 +13,7 @@ from lakescan.errors import InvalidOption
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import missing_dependency
-from lakescan.scan_spec import ScanSpec
-from lakescan.scan_tasks import ScanTask, scan_tasks
+from lakescan.local.scan_tasks import ScanTask, scan_tasks
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import daft

@@ -6,8 +6,8 @@ from lakescan.formats.snapshot_refs import RefKind
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.options.session import given_by_session
 from lakescan.options.session_settings import SessionSettings
-from lakescan.scan_spec import ScanSpec
-from lakescan.time_travel import selector_from
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.time_travel import selector_from
 
 _PROPERTY = "write.wap.enabled"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakescan.local.reader import default_readers, read_batches
 from lakescan.reading.context import BATCH_SIZE
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 _FEW = 4_096  # rows
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import engines
+from lakescan.api.scan import Scan
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.pandas_frames import pandas_frame
@@ -17,12 +18,11 @@ from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, NoSuchColumn
 from lakescan.local.reader import read_batches
-from lakescan.notebook import changes_as_html
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import selected_columns
 from lakescan.reading.net_changes import as_updates, without_carry_overs
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.notebook import changes_as_html
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import pandas

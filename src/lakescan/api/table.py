@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
+from lakescan.api.maintenance import TableMaintenance
+from lakescan.api.metadata_files import TableMetadataFiles
+from lakescan.api.scan import Scan
+from lakescan.api.snapshots import TableRefs
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.identifiers import Identifier, location_of
@@ -26,18 +30,14 @@ from lakescan.errors import CommitConflict, InvalidOption
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
-from lakescan.notebook import table_as_html
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.scan import Scan
-from lakescan.scan_spec import ScanSpec
 from lakescan.storage.faults import shown
 from lakescan.storage.locations import absolute
-from lakescan.table_maintenance import TableMaintenance
-from lakescan.table_metadata_files import TableMetadataFiles
-from lakescan.table_refs import TableRefs
-from lakescan.time_travel import as_end_of_changes, check_no_range
+from lakescan.tables.notebook import table_as_html
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.time_travel import as_end_of_changes, check_no_range
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.results import (
     AlterResult,
@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from lakescan.alter import AlterBuilder
-    from lakescan.changes import Changes
+    from lakescan.api.alter import AlterBuilder
+    from lakescan.api.changes import Changes
+    from lakescan.api.stream import BatchStream
     from lakescan.definition.table_changes import TableChange
     from lakescan.statements.rows.merge import MergeBuilder
-    from lakescan.streaming.stream import BatchStream
     from lakescan.transaction.base import Target
 
 _LOG = logging.getLogger("lakescan")
@@ -635,7 +635,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             2 changes: added column note string; set owner=sales
         """
 
-        from lakescan.alter import AlterBuilder
+        from lakescan.api.alter import AlterBuilder
 
         def run(changes: Sequence[TableChange]) -> AlterResult:
             target = self._target(WriteOptions())
@@ -714,7 +714,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(events.clone("/lake/events_test", version=12))
             cloned version 12: 40 files (1.2 GB), none copied
         """
-        from lakescan.alter import property_texts
+        from lakescan.api.alter import property_texts
         from lakescan.transaction.delta_clone import clone
 
         selector = SnapshotSelector(version, None if timestamp is None else as_moment(timestamp))
@@ -990,7 +990,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
         """
-        from lakescan.changes import Changes
+        from lakescan.api.changes import Changes
 
         check_no_range("Table.changes reads the changes after start=, up to end=", options)
         spec = self._refined(where, options)
@@ -1025,7 +1025,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> for batch in orders.stream(wait=False):
             ...     print(batch.num_rows)
         """
-        from lakescan.streaming.stream import BatchStream, TableStream
+        from lakescan.api.stream import BatchStream, TableStream
 
         return BatchStream(TableStream(self._refined(where, options)), start, wait=wait)
 

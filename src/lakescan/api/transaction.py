@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from lakescan.api.open import table
+from lakescan.api.table import Table
 from lakescan.catalogs.registry import connection, lend, withdraw
 from lakescan.common.identifiers import within
 from lakescan.errors import InvalidOption
-from lakescan.notebook import transaction_as_html
-from lakescan.open_table import Table
-from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
+from lakescan.tables.notebook import transaction_as_html
 from lakescan.transaction.results import TransactionResult
 from lakescan.transaction.several_tables import SeveralTables
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from lakescan.common.arrays import no_rows
 from lakescan.errors import missing_dependency
-from lakescan.scan_spec import ScanSpec
-from lakescan.scan_tasks import ScanTask, scan_tasks
+from lakescan.local.scan_tasks import ScanTask, scan_tasks
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import dask.dataframe

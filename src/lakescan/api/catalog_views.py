@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lakescan import engines
+from lakescan.api.view import View
 from lakescan.catalogs.lookup import find, find_view, translated
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
 from lakescan.common.identifiers import Identifier, dotted_name
@@ -18,7 +19,6 @@ from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, nearest
 from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS, ViewText, new_view, replaced, with_properties
 from lakescan.iceberg.view.metadata import ViewMetadata
-from lakescan.view import View
 
 _LOCATION = "location"  # the property by which a statement gives the folder of a new view's metadata
 

@@ -14,9 +14,9 @@ import pyarrow.dataset as ds
 
 from lakescan.common.arrays import without_inner_offsets
 from lakescan.common.distinct_names import check_distinct
-from lakescan.in_process import batches
+from lakescan.local.run import batches
 from lakescan.reading.context import query_batch_size
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import duckdb

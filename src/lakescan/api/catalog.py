@@ -11,7 +11,10 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from lakescan.catalog_views import CatalogViews, property_texts
+from lakescan.api.catalog_views import CatalogViews, property_texts
+from lakescan.api.open import table
+from lakescan.api.table import Table
+from lakescan.api.transaction import Transaction
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.lookup import (
@@ -43,16 +46,13 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
-from lakescan.notebook import catalog_as_html
-from lakescan.open_table import Table
-from lakescan.open_transaction import Transaction
-from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.planning.metrics_reporters import MetricsReporter
 from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, parse_columns
 from lakescan.statements.syntax.given_schema import given_schema
 from lakescan.storage.locations import absolute
+from lakescan.tables.notebook import catalog_as_html
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.imported import Import, import_files, split_columns

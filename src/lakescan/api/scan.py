@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.aggregates import count_rows, extreme
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.distinct_names import check_distinct
 from lakescan.common.executors import PlanningExecutor
@@ -21,19 +20,20 @@ from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
-from lakescan.in_process import batches
-from lakescan.integrations.daft_frames import daft_frame
-from lakescan.integrations.dask_frames import dask_frame
-from lakescan.integrations.ray_data import ray_dataset
-from lakescan.notebook import scan_as_html
+from lakescan.local.aggregates import count_rows, extreme
+from lakescan.local.integrations.daft_frames import daft_frame
+from lakescan.local.integrations.dask_frames import dask_frame
+from lakescan.local.integrations.ray_data import ray_dataset
+from lakescan.local.polars_scan import lazy_frame, whole_frame
+from lakescan.local.run import batches
+from lakescan.local.scan_tasks import ScanTask, scan_tasks
 from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.explain import PlanText, deleted_names, plan_as_text
 from lakescan.planning.metrics_reporters import MetricsReporter, as_reporter
 from lakescan.planning.plan import ScanPlan
-from lakescan.polars_scan import lazy_frame, whole_frame
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
-from lakescan.scan_spec import ScanSpec
-from lakescan.scan_tasks import ScanTask, scan_tasks
+from lakescan.tables.notebook import scan_as_html
+from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     import daft
@@ -455,7 +455,7 @@ class Scan:
             rows = self.to_arrow()
             check_distinct(rows.schema, self.spec.table.location)
             return connection.from_arrow(rows)
-        from lakescan.duckdb_scan import lazy_relation  # pyarrow's data sets take long to import
+        from lakescan.local.duckdb_scan import lazy_relation  # pyarrow's data sets take long to import
 
         return lazy_relation(self.spec, connection)
 

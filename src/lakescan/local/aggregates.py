@@ -16,7 +16,7 @@ from lakescan.local.reader import default_readers, read_batches
 from lakescan.planning.count import rows_by_metadata
 from lakescan.planning.min_max import ORDERED, Extreme, extreme_by_metadata, extreme_of
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan_spec import ScanSpec
+from lakescan.tables.scan_spec import ScanSpec
 
 
 def count_rows(spec: ScanSpec) -> int:

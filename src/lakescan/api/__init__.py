@@ -1,0 +1,1 @@
+"""What users hold: tables, catalogs, scans, transactions and views."""
