@@ -20,7 +20,7 @@ from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.cleanup import clean_up
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.row_changes import RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, Statement
 
 KINDS = [
     "types",

@@ -18,7 +18,7 @@ from interop.test_delta_commits import checked, forget
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.expressions.sql import parse_filter
 from lakescan.storage import Storage
-from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
+from lakescan.tables.row_changes import RowChanges, RowCounts, Statement
 from lakescan.writing.partitioned_writer import write_rows
 
 FEED, IDS = "delta.enableChangeDataFeed", "delta.enableRowTracking"

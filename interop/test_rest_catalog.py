@@ -48,10 +48,10 @@ def test_a_table_has_its_life_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -
 
 def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
     """Another writer adds to what is replaced, removes it, or replaces it itself; what it adds elsewhere is none."""
+    from lakescan.iceberg.target import IcebergTarget
     from lakescan.options.write import WriteOptions
-    from lakescan.transaction.iceberg import IcebergTarget
-    from lakescan.transaction.into import overwrite_rows
-    from lakescan.transaction.rows import rows_of
+    from lakescan.tables.into import overwrite_rows
+    from lakescan.tables.rows import rows_of
 
     rest.create_table("db.conflicts", "id BIGINT, part STRING", partition_by=["part"])
     rest.load_table("db.conflicts").append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "c"]}))
@@ -169,11 +169,11 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     rest: lakescan.Catalog, jvm: Any, version: str
 ) -> None:
     """By files of positions, and by vectors; a later commit that has none hides nothing."""
+    from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
-    from lakescan.transaction.iceberg import IcebergTarget
-    from lakescan.transaction.into import overwrite_rows
-    from lakescan.transaction.rows import rows_of
+    from lakescan.tables.into import overwrite_rows
+    from lakescan.tables.rows import rows_of
 
     properties = {"format-version": version, "write.delete.mode": "merge-on-read"}
     table = f"db.deleted_{version}"

@@ -18,7 +18,7 @@ import lakescan
 from lakescan.common.arrow_html import arrow_as_html
 from lakescan.common.html import facts_table, grid, preformatted, section
 from lakescan.maintenance.health.maintain import MaintenanceStep
-from lakescan.transaction import results
+from lakescan.tables import results
 from tests.support import own_catalog
 from tests.support.notebooks import Formatter
 from tests.support.rest_server import rest_server

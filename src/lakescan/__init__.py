@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from lakescan.statements.select.query import Query
     from lakescan.statements.sql import sql
     from lakescan.storage.encryption import FileKey, KeyManager
-    from lakescan.transaction.results import (
+    from lakescan.tables.results import (
         AlterResult,
         ChangeResult,
         CheckpointResult,
@@ -130,7 +130,7 @@ _MODULES = {
     "local.scan_tasks": ("ScanTask",),
     "statements.sql": ("sql",),
     "api.stream": ("BatchStream",),
-    "transaction.results": (
+    "tables.results": (
         "AlterResult",
         "ChangeResult",
         "CheckpointResult",

@@ -19,8 +19,8 @@ from samples.delta_deletes import commit_vectors, inline_vector
 import lakescan
 from lakescan.delta.commit import commit as commits
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.base import Overwritten
-from lakescan.transaction.overwritten_files import as_removed
+from lakescan.tables.base import Overwritten
+from lakescan.tables.overwritten_files import as_removed
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest

@@ -16,11 +16,11 @@ import lakescan
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import replace_table
+from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.into import append_rows
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.into import append_rows
+from lakescan.tables.rows import rows_of
 from lakescan.writing.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
 from tests.support.delta_state import commit, created, newest, state

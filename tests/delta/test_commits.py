@@ -28,9 +28,9 @@ from lakescan.delta.commit.json_texts import json_texts
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.base import Overwritten, Target
-from lakescan.transaction.overwritten_files import replaced_by
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.base import Overwritten, Target
+from lakescan.tables.overwritten_files import replaced_by
+from lakescan.tables.rows import rows_of
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 from tests.support.delta_state import newest

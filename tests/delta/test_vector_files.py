@@ -24,7 +24,7 @@ from lakescan.errors import CorruptData, StorageError
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
-from lakescan.transaction.row_changes import RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, Statement
 from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support.delta_state import added, commit, created
 

@@ -31,7 +31,7 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.statements import Delete
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.transaction.base import Target
+from lakescan.tables.base import Target
 from tests.support import own_catalog
 from tests.support.delta_rules import identity, table_of
 from tests.transaction.support import Make, maker, now, pairs, rows

@@ -18,8 +18,8 @@ from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.into import append_rows, overwrite_rows
+from lakescan.tables.rows import rows_of
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support import own_catalog, row_deltas
 from tests.transaction.support import Row, maker, now, pairs, rows

@@ -181,7 +181,7 @@ def test_changes_are_counted_onto_what_was_counted_before(local: lakescan.Catalo
     table.rewrite_manifests()
     table.delete("part = 'b'")
     table.compact(rewrite_all=True)
-    with patch("lakescan.transaction.iceberg_statistics.snapshot_manifests", side_effect=AssertionError):
+    with patch("lakescan.iceberg.maintenance.compute_statistics.snapshot_manifests", side_effect=AssertionError):
         added = whole(table.compute_partition_statistics().location)
     for each in metadata().partition_statistics:
         path_of(each.statistics_path).unlink()

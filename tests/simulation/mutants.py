@@ -16,7 +16,9 @@ from lakescan.api.stream import TableStream
 from lakescan.delta.commit import conflicts, put, vector_files
 from lakescan.delta.commit.commit import DeltaCommit
 from lakescan.delta.log import reader
+from lakescan.delta.target import DeltaTarget
 from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError
+from lakescan.iceberg import target as iceberg_target
 from lakescan.iceberg.commit import publish
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
@@ -26,8 +28,6 @@ from lakescan.iceberg.write import expire, outcomes, row_deletes
 from lakescan.iceberg.write.existing_deletes import ExistingDeletes
 from lakescan.maintenance import orphans, purge
 from lakescan.storage import put_if_absent
-from lakescan.transaction import iceberg as iceberg_target
-from lakescan.transaction.delta import DeltaTarget
 from tests.simulation.catalog import Pointer
 from tests.simulation.plan import Plan
 from tests.simulation.run import Outcome
@@ -106,7 +106,7 @@ def _no_batches_remembered() -> Iterator[None]:
     with (
         patch.object(DeltaTarget, "has_committed", lambda self: False),
         patch.object(iceberg_commit, "has_transaction", lambda *_: False),
-        patch("lakescan.transaction.iceberg.has_transaction", lambda *_: False),
+        patch("lakescan.iceberg.target.has_transaction", lambda *_: False),
     ):
         yield
 

@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 import lakescan
+from lakescan.catalogs import multi_table_commit as several_tables
 from lakescan.catalogs import registry
 from lakescan.common.cache import CACHE, Cache
 from lakescan.local import reader
 from lakescan.storage import Storage, put_if_absent, single_requests
 from lakescan.storage.faults import storage_boundary
-from lakescan.transaction import several_tables
 from tests.simulation.catalog import NAME, OTHER, SimulatedSession
 from tests.simulation.store import Store
 from tests.simulation.world import World

@@ -14,8 +14,8 @@ from typing import Any
 
 import lakescan
 import lakescan.spark
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.delta.target import DeltaTarget
+from lakescan.iceberg.target import IcebergTarget
 from tests.support.session import local_session
 
 POINTS, NEVER = ("written", "committed"), "never"

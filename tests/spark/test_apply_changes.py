@@ -15,7 +15,7 @@ import lakescan
 import lakescan.spark
 from lakescan.catalogs.registry import connection
 from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.iceberg.target import IcebergTarget
 from tests.spark import killed_changes
 from tests.spark.killed_changes import NEVER, POINTS, run_killed
 from tests.support import own_catalog

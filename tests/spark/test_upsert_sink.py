@@ -10,7 +10,7 @@ import pytest
 import lakescan
 import lakescan.spark
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, NoSuchTable, SchemaMismatch, UnsupportedFeature
-from lakescan.transaction.results import ChangeResult
+from lakescan.tables.results import ChangeResult
 from tests.support import own_catalog
 from tests.transaction.support import Make, maker
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 import lakescan
+from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.removed import Removed
-from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
+from lakescan.tables.removed import Removed
+from lakescan.tables.row_changes import RowChanges, RowCounts, Statement
 from lakescan.writing.partitioned_writer import write_rows
 from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support.delta_state import newest

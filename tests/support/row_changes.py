@@ -14,8 +14,8 @@ import lakescan
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
-from lakescan.transaction.removed import Removed
-from lakescan.transaction.row_changes import Mode, RowChanges, Statement
+from lakescan.tables.removed import Removed
+from lakescan.tables.row_changes import Mode, RowChanges, Statement
 from lakescan.writing.partitioned_writer import write_rows
 from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support import row_deltas

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import AmbiguousMerge, CommitConflict, LakescanError
-from lakescan.transaction.base import Target
+from lakescan.tables.base import Target
 
 FORMATS = ("iceberg", "delta", "mapped")
 WIDE = pa.table({"id": [2, 3], "s": ["b", "c"], "more": [{"x": 1}, None]})
@@ -110,7 +110,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, does: Any) -> None:
     """Let another writer do something between the time that files are written, and their commit."""
     left = [does]
     for name in ("iceberg.IcebergTarget", "delta.DeltaTarget"):
-        own = f"lakescan.transaction.{name}.append"
+        own = f"lakescan.tables.{name}.append"
         module, _, method = own.rpartition(".")
         original = getattr(_resolved(module), method)
 

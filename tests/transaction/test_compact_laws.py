@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.delta.target import DeltaTarget
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.target import IcebergTarget
 from lakescan.maintenance import compact
 from lakescan.options.compact import CompactOptions
 from lakescan.options.write import WriteOptions
 from lakescan.statements.rows import table_methods as calls
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.iceberg import IcebergTarget
 from tests.support import row_deltas
 from tests.transaction.support import maker, now, pairs, rows
 

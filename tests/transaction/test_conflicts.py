@@ -13,9 +13,9 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import StorageError
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.rows import rows_of
-from lakescan.transaction.save import append
+from lakescan.tables.into import append_rows, overwrite_rows
+from lakescan.tables.rows import rows_of
+from lakescan.tables.save import append
 from lakescan.writing.partitioned_writer import write_rows
 from tests.transaction.support import Make, data_files, maker, now, pairs, rows
 

@@ -279,7 +279,7 @@ def test_a_save_makes_a_delta_table_in_a_folder_with_its_rows_or_none(tmp_path: 
 def test_a_table_that_another_makes_at_the_same_time_gets_the_rows_too(
     local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    from lakescan.transaction import new_tables
+    from lakescan.tables import new_tables
 
     write, others = new_tables.commit_new, [True] * 4
 

@@ -19,9 +19,9 @@ import lakescan
 from lakescan.common import types as t
 from lakescan.definition.table_changes import AddColumn, AddConstraint, ChangeColumn, SetProperties, TableChange
 from lakescan.delta.commit import put
+from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.delta import DeltaTarget
 from tests.support.delta_state import newest, state
 from tests.support.two_commits import saved
 

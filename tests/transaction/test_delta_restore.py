@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.delta import DeltaTarget
 from tests.support.delta_rules import identity, table_of
 from tests.support.delta_state import newest, state
 from tests.support.two_commits import saved

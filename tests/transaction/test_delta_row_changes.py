@@ -25,7 +25,7 @@ from lakescan.delta.commit.version_checksum import read_checksum
 from lakescan.delta.scan.deletion_vectors import encode_z85
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
-from lakescan.transaction.row_changes import Mode, RowChanges, RowCounts, Statement
+from lakescan.tables.row_changes import Mode, RowChanges, RowCounts, Statement
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import (
     FEED,

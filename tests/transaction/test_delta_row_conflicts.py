@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
-from lakescan.transaction.base import Overwritten
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
+from lakescan.tables.base import Overwritten
+from lakescan.tables.row_changes import RowChanges, RowCounts, Statement
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import IDS, VECTORS, actions, delete, found, ids, mark, removed, target_of, update
 from tests.support.delta_state import newest

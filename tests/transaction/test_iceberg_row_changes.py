@@ -24,7 +24,7 @@ from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.row_changes import Mode, Statement
+from lakescan.tables.row_changes import Mode, Statement
 from tests.support import row_changes, row_deltas
 from tests.support.row_changes import COPY_ON_WRITE, MERGE_ON_READ, change, changing, planned
 from tests.transaction.support import Row, maker, now, pairs, rows

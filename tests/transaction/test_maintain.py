@@ -80,9 +80,9 @@ def test_just_some_files_are_compacted(local: lakescan.Catalog) -> None:
 
 
 def test_rows_that_are_added_meanwhile_stay_and_files_that_went_are_a_conflict(local: lakescan.Catalog) -> None:
+    from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
-    from lakescan.transaction.iceberg import IcebergTarget
 
     local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
     for pair in ALL[:4]:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 import lakescan
+from lakescan.iceberg.target import IcebergTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.iceberg import IcebergTarget
 from tests.transaction.support import now, rows
 
 

@@ -11,9 +11,9 @@ import pytest
 import lakescan
 from lakescan.errors import LakescanError, MissingFile, UnsupportedFeature
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.into import overwrite_rows
-from lakescan.transaction.named_errors import told_by_name
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.into import overwrite_rows
+from lakescan.tables.named_errors import told_by_name
+from lakescan.tables.rows import rows_of
 from tests.transaction.support import NAME, now, rows
 
 A = (1, "a")

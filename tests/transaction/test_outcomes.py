@@ -22,8 +22,8 @@ from lakescan.delta.commit import put
 from lakescan.iceberg.write import outcomes
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.transaction.into import append_rows
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.into import append_rows
+from lakescan.tables.rows import rows_of
 from tests.transaction.support import NAME, data_files, maker, now, pairs, rows
 
 A, B, C = (1, "a"), (2, "b"), (3, "a")

@@ -12,8 +12,8 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.into import overwrite_rows
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.into import overwrite_rows
+from lakescan.tables.rows import rows_of
 from tests.transaction.support import data_files, maker, now, rows
 
 A, B = (1, "a"), (2, "b")
@@ -139,7 +139,7 @@ def test_other_columns_conflict_with_commits_since(table: lakescan.Table, tmp_pa
 
 def test_files_written_for_other_ids_are_not_committed(table: lakescan.Table) -> None:
     """As `df.write` does it, which opens the table again after its tasks have written the files."""
-    from lakescan.transaction.save import overwrite, prepared
+    from lakescan.tables.save import overwrite, prepared
 
     options = WriteOptions.of({"overwriteSchema": True}, "iceberg")
     before = prepared(now()._target(options), NEW.schema, options)

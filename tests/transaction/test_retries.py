@@ -126,7 +126,7 @@ def test_a_commit_that_always_loses_gives_up_with_the_number_of_attempts(
 
     with monkeypatch.context() as patched:
         patched.setattr(SqlCatalog, "commit_table", lose)
-        patched.setattr("lakescan.transaction.iceberg.COMMITS", QUICK)
+        patched.setattr("lakescan.iceberg.target.COMMITS", QUICK)
         patched.setattr("lakescan.iceberg.write.branches.COMMITS", QUICK)
         patched.setattr("lakescan.iceberg.write.commit.COMMITS", QUICK)
         patched.setattr("lakescan.iceberg.write.commit.APPENDS", QUICK)

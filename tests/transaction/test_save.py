@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.transaction.results import WriteResult
+from lakescan.tables.results import WriteResult
 from tests.transaction.support import Make, data_files, now, pairs, rows
 
 A, B, N = (1, "a"), (2, "b"), (3, None)

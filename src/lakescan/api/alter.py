@@ -42,7 +42,7 @@ from lakescan.errors import InvalidOption
 from lakescan.statements.syntax.columns import parse_columns
 from lakescan.statements.syntax.given_schema import given_schema, given_type
 from lakescan.statements.syntax.types import parse_type
-from lakescan.transaction.results import AlterResult
+from lakescan.tables.results import AlterResult
 
 Names = str | Sequence[str]
 

@@ -16,7 +16,9 @@ from lakescan.api.open import table
 from lakescan.api.table import Table
 from lakescan.api.transaction import Transaction
 from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.formats import format_named
 from lakescan.catalogs.hive_client import is_hive
+from lakescan.catalogs.imported import Import, import_files, split_columns
 from lakescan.catalogs.lookup import (
     FoundTable,
     check_free,
@@ -27,6 +29,7 @@ from lakescan.catalogs.lookup import (
     translated,
 )
 from lakescan.catalogs.metrics import CatalogReporter
+from lakescan.catalogs.open_target import check_new
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import allowed_in, connection, give
 from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
@@ -52,14 +55,11 @@ from lakescan.planning.metrics_reporters import MetricsReporter
 from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, parse_columns
 from lakescan.statements.syntax.given_schema import given_schema
 from lakescan.storage.locations import absolute
+from lakescan.tables.base import Format
+from lakescan.tables.new_tables import create_with, with_columns_of
 from lakescan.tables.notebook import catalog_as_html
-from lakescan.transaction.base import Format
-from lakescan.transaction.formats import format_named
-from lakescan.transaction.imported import Import, import_files, split_columns
-from lakescan.transaction.new_tables import create_with, with_columns_of
-from lakescan.transaction.open import check_new
-from lakescan.transaction.results import WriteResult
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.results import WriteResult
+from lakescan.tables.rows import rows_of
 
 
 class Catalog(CatalogViews):

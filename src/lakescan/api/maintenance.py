@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakescan.api.scan import Scan
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.common.identifiers import Identifier
-from lakescan.transaction.results import OrphanResult
+from lakescan.tables.results import OrphanResult
 
 if TYPE_CHECKING:
     from lakescan.maintenance.health import MaintainResult, TableHealth

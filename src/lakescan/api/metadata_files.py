@@ -10,9 +10,9 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.common.identifiers import location_of
 from lakescan.options.write import WriteOptions
 from lakescan.storage.locations import absolute
-from lakescan.transaction.base import Target
-from lakescan.transaction.metadata_files import PathRewrite
-from lakescan.transaction.results import PathsResult, StatisticsResult
+from lakescan.tables.base import Target
+from lakescan.tables.metadata_files import PathRewrite
+from lakescan.tables.results import PathsResult, StatisticsResult
 
 
 class TableMetadataFiles(ABC):

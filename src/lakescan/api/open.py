@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from lakescan.api.table import Table
+from lakescan.catalogs.formats import FORMATS, format_named
 from lakescan.catalogs.lookup import find, identifier_of, location_or_name
 from lakescan.catalogs.metrics import TableReporter
 from lakescan.common.identifiers import Identifier, location_of, parts_of
@@ -21,10 +22,9 @@ from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.encryption import KeyManager, named_key_manager
 from lakescan.storage.faults import shown
+from lakescan.tables.base import Format
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import check_one_state
-from lakescan.transaction.base import Format
-from lakescan.transaction.formats import FORMATS, format_named
 
 _LOG = logging.getLogger("lakescan")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)

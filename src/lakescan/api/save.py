@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from lakescan.catalogs.lookup import location_or_name
+from lakescan.catalogs.open_target import existing_target, exists, new_table
 from lakescan.common.identifiers import Identifier, location_of
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
+from lakescan.tables.into import append_rows, overwrite_rows
+from lakescan.tables.new_tables import create_with
+from lakescan.tables.results import WriteResult
+from lakescan.tables.rows import Rows, rows_of
 from lakescan.tables.scan_spec import as_predicate
-from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.new_tables import create_with
-from lakescan.transaction.open import existing_target, exists, new_table
-from lakescan.transaction.results import WriteResult
-from lakescan.transaction.rows import Rows, rows_of
 
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")
 

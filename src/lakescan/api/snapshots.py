@@ -16,8 +16,8 @@ from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention, SnapshotRef
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import RefResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import RefResult
 
 Moment = datetime | date | str
 

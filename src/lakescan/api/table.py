@@ -21,6 +21,7 @@ from lakescan.api.maintenance import TableMaintenance
 from lakescan.api.metadata_files import TableMetadataFiles
 from lakescan.api.scan import Scan
 from lakescan.api.snapshots import TableRefs
+from lakescan.catalogs.formats import format_named
 from lakescan.common.arrow_html import as_shown
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.identifiers import Identifier, location_of
@@ -36,10 +37,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage.faults import shown
 from lakescan.storage.locations import absolute
 from lakescan.tables.notebook import table_as_html
-from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.time_travel import as_end_of_changes, check_no_range
-from lakescan.transaction.formats import format_named
-from lakescan.transaction.results import (
+from lakescan.tables.results import (
     AlterResult,
     ChangeResult,
     CheckpointResult,
@@ -54,6 +52,8 @@ from lakescan.transaction.results import (
     RestoreResult,
     WriteResult,
 )
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.time_travel import as_end_of_changes, check_no_range
 
 if TYPE_CHECKING:
     import pandas
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from lakescan.api.stream import BatchStream
     from lakescan.definition.table_changes import TableChange
     from lakescan.statements.rows.merge import MergeBuilder
-    from lakescan.transaction.base import Target
+    from lakescan.tables.base import Target
 
 _LOG = logging.getLogger("lakescan")
 _Result = TypeVar("_Result")
@@ -322,8 +322,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        from lakescan.transaction.into import append_rows
-        from lakescan.transaction.rows import rows_of
+        from lakescan.tables.into import append_rows
+        from lakescan.tables.rows import rows_of
 
         given = rows_of(rows)
         checked = replace(self._checked(options), session=given.session)
@@ -352,8 +352,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        from lakescan.transaction.into import overwrite_rows
-        from lakescan.transaction.rows import rows_of
+        from lakescan.tables.into import overwrite_rows
+        from lakescan.tables.rows import rows_of
 
         given = rows_of(rows)
         checked = replace(self._checked(options), session=given.session)
@@ -450,7 +450,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             ...     .when_not_matched_insert_all() \
             ...     .execute()
         """
-        from lakescan.transaction.rows import session_of
+        from lakescan.tables.rows import session_of
 
         self._checked(options)
         run = partial(self.changed_by, options, session=session_of(source))
@@ -479,7 +479,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
-        from lakescan.transaction.rows import session_of
+        from lakescan.tables.rows import session_of
 
         names = [keys] if isinstance(keys, str) else keys
         mode = self._checked(options).upsert_mode
@@ -715,7 +715,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             cloned version 12: 40 files (1.2 GB), none copied
         """
         from lakescan.api.alter import property_texts
-        from lakescan.transaction.delta_clone import clone
+        from lakescan.delta.commit.shallow_clone import clone
 
         selector = SnapshotSelector(version, None if timestamp is None else as_moment(timestamp))
         source, storage = self._spec.at(selector), self._spec.storage

@@ -7,13 +7,13 @@ from typing import Any, Self, Unpack
 
 from lakescan.api.open import table
 from lakescan.api.table import Table
+from lakescan.catalogs.multi_table_commit import SeveralTables
 from lakescan.catalogs.registry import connection, lend, withdraw
 from lakescan.common.identifiers import within
 from lakescan.errors import InvalidOption
 from lakescan.options.keywords import OpenKeywords
 from lakescan.tables.notebook import transaction_as_html
-from lakescan.transaction.results import TransactionResult
-from lakescan.transaction.several_tables import SeveralTables
+from lakescan.tables.results import TransactionResult
 
 
 class Transaction:

@@ -20,12 +20,12 @@ from lakescan.maintenance.unused_deletes import unused_deletes
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
+from lakescan.tables.base import Rewriting, Target
+from lakescan.tables.overwritten_files import as_removed
+from lakescan.tables.results import CompactResult
+from lakescan.tables.rewrite import rewrite_rows
+from lakescan.tables.save import removed_on_failure, saved
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.transaction.base import Rewriting, Target
-from lakescan.transaction.overwritten_files import as_removed
-from lakescan.transaction.results import CompactResult
-from lakescan.transaction.rewrite import rewrite_rows
-from lakescan.transaction.save import removed_on_failure, saved
 from lakescan.writing.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")

@@ -28,7 +28,7 @@ from lakescan.maintenance.listing import Listing, neighbours, tables_around
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import is_in, normal
 from lakescan.storage.removal import comparison_keys, in_folders, unnamed_by_name
-from lakescan.transaction.base import ClaimingPart, FileRules, FilesPart, Known, NamedPart, Target
+from lakescan.tables.base import ClaimingPart, FileRules, FilesPart, Known, NamedPart, Target
 
 _LOG = logging.getLogger("lakescan")
 _SHARE, _MOST_SHARES = 200_000, 2000  # names of a share, about; shares at most

@@ -22,9 +22,9 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes, compared_columns
 from lakescan.reading.deletes.roaring import bitmap_of
 from lakescan.reading.row_batches import row_batches
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ConvertResult
-from lakescan.transaction.save import removed_on_failure
+from lakescan.tables.base import Target
+from lakescan.tables.results import ConvertResult
+from lakescan.tables.save import removed_on_failure
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 

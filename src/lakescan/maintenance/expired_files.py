@@ -13,8 +13,8 @@ from lakescan.maintenance.compared_by_workers import OfSnapshots, exchanging, re
 from lakescan.maintenance.listing import Listing
 from lakescan.storage.listed import listed
 from lakescan.storage.locations import normal
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ExpireResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import ExpireResult
 
 
 def expire_with_files(

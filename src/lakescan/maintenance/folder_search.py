@@ -16,7 +16,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.storage.key_ranges import Range
 from lakescan.storage.listed import LISTED, listed, ranges_of
 from lakescan.storage.locations import is_in, normal
-from lakescan.transaction.base import FileRules
+from lakescan.tables.base import FileRules
 
 _FOLDERS, _DEPTH = 256, 4  # folders that workers list, at least if there are as many down to this depth
 _TASKS = 256  # groups of folders at most, each of which one worker lists

@@ -11,7 +11,7 @@ from lakescan.common.arrays import as_array
 from lakescan.errors import InvalidOption, nearest
 from lakescan.storage.listed import LISTED
 from lakescan.storage.locations import below
-from lakescan.transaction.base import FileRules, Target
+from lakescan.tables.base import FileRules, Target
 
 _COLUMNS = ("path", "length", "isDir", "modificationTime")  # Delta's, of VACUUM ... USING INVENTORY
 _ABSOLUTE = r"^(?:/|[a-zA-Z][a-zA-Z0-9+.-]*:/)"

@@ -13,7 +13,7 @@ from lakescan.common.executors import ExchangingExecutor
 from lakescan.storage import Storage
 from lakescan.storage.locations import split_location
 from lakescan.storage.removal import comparison_keys, file_numbers
-from lakescan.transaction.base import Known, NamedPart
+from lakescan.tables.base import Known, NamedPart
 
 _ROWS, _SHARE = 50_000, 200_000
 _NUMBERS = pa.schema(

@@ -13,7 +13,7 @@ from lakescan.catalogs.other_tables import metadata_of_tables, table_folders
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.listed import listed
 from lakescan.storage.locations import is_in, normal, normalize, path_of
-from lakescan.transaction.base import FileRules
+from lakescan.tables.base import FileRules
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from lakescan.maintenance.clocks import time_of
 from lakescan.maintenance.compared_by_workers import among_listed, exchanging, find_orphans, remove_by_workers
 from lakescan.maintenance.inventory import inventory_files, removed_files
 from lakescan.storage.locations import is_in, may_overlap, path_of
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import OrphanResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import OrphanResult
 
 _LOG = logging.getLogger("lakescan")
 _LEAST = timedelta(hours=24)  # younger files may belong to running writes

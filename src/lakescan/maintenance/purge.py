@@ -17,10 +17,10 @@ from lakescan.common.retries import read_again
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.scan.neighbours import named_by_copies
+from lakescan.iceberg.target import IcebergTarget
 from lakescan.maintenance.listing import neighbours as neighbouring_metadata
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import in_folders, remove_unnamed, unnamed
-from lakescan.transaction.iceberg import IcebergTarget
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -22,7 +22,7 @@ from lakescan.spark.stream_changes import apply_changes, change_rows, history_si
 from lakescan.spark.table_writer import TableWriter
 from lakescan.spark.upserts import UpsertSink
 from lakescan.statements.syntax.parse import Arguments
-from lakescan.transaction.results import WriteResult
+from lakescan.tables.results import WriteResult
 
 if TYPE_CHECKING:
     import os

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakescan.api.table import Table
+from lakescan.catalogs.formats import FORMATS
 from lakescan.catalogs.lookup import identifier_of, location_or_name
+from lakescan.catalogs.open_target import exists, open_target
 from lakescan.catalogs.registry import CatalogConfiguration, give_all, given
 from lakescan.common.identifiers import location_of, parts_of
 from lakescan.common.retries import Attempts
@@ -24,10 +26,8 @@ from lakescan.spark.audit import settings_of_session
 from lakescan.spark.session import is_connect
 from lakescan.spark.table_writer import NamedTable
 from lakescan.storage import Storage, join
-from lakescan.transaction.base import Target
-from lakescan.transaction.formats import FORMATS
-from lakescan.transaction.open import exists, open_target
-from lakescan.transaction.results import ChangeResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -48,9 +48,9 @@ from lakescan.statements.rows.statements import Delete, Merge
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.syntax.names import Sql
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
 from lakescan.writing.partitioned_writer import remove_written
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.workers import use_this_python
 from lakescan.statements.rows.equality_upserts import check_whole, commit_upserts
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
 from lakescan.writing.partitioned_writer import new_write_id, remove_written
 from lakescan.writing.table_writes import TableWrites
 from lakescan.writing.upserts import Upserted, UpsertWriter

@@ -35,8 +35,8 @@ from lakescan.statements.rows.merge import SOURCE, merge_of
 from lakescan.statements.rows.statements import Action, Clause, Merge, When
 from lakescan.statements.rows.table_methods import keys_of
 from lakescan.statements.syntax.names import Sql
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

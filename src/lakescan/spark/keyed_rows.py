@@ -24,7 +24,7 @@ from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaM
 from lakescan.spark.source_columns import columns_of
 from lakescan.statements.rows.upsert_keys import StoredKeys
 from lakescan.statements.syntax.literals import text_literal
-from lakescan.transaction.base import Target
+from lakescan.tables.base import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

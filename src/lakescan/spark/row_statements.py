@@ -31,7 +31,7 @@ from lakescan.statements.rows.target import changed_table, names_table
 from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.syntax.names import TableName
 from lakescan.statements.syntax.parse import Arguments, with_named_parameters
-from lakescan.transaction.results import ChangeResult, WriteResult
+from lakescan.tables.results import ChangeResult, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from lakescan.catalogs.open_target import existing_target, new_table
 from lakescan.catalogs.registry import CatalogConfiguration, give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
@@ -23,11 +24,10 @@ from lakescan.spark.audit import settings_in_task
 from lakescan.spark.batch_target import query_of
 from lakescan.spark.workers import check_numbered, task_number
 from lakescan.storage.removal import discard
+from lakescan.tables.base import NewTable, Target
+from lakescan.tables.new_tables import commit_new
+from lakescan.tables.save import append, check_fit, overwrite, prepared, upsert, write_checked
 from lakescan.tables.scan_spec import as_predicate
-from lakescan.transaction.base import NewTable, Target
-from lakescan.transaction.new_tables import commit_new
-from lakescan.transaction.open import existing_target, new_table
-from lakescan.transaction.save import append, check_fit, overwrite, prepared, upsert, write_checked
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import Upserted, one_row_of_each_key, write_newest

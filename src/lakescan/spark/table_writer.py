@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lakescan.api.catalog import Catalog
 from lakescan.api.open import table as open_table
 from lakescan.api.table import Table
+from lakescan.catalogs.formats import DEFAULT, FORMATS, format_named
+from lakescan.catalogs.open_target import exists
 from lakescan.catalogs.registry import is_known
 from lakescan.common.identifiers import Identifier, parts_of
 from lakescan.common.option_values import terms
@@ -16,10 +18,8 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
-from lakescan.transaction.new_tables import create_in_folder
-from lakescan.transaction.open import exists
-from lakescan.transaction.results import WriteResult
+from lakescan.tables.new_tables import create_in_folder
+from lakescan.tables.results import WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

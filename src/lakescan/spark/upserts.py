@@ -26,9 +26,9 @@ from lakescan.statements.rows.merge import SOURCE, merge_of
 from lakescan.statements.rows.statements import Action, Assignment, Clause, When
 from lakescan.statements.rows.table_methods import keys_of
 from lakescan.statements.syntax.names import Sql
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.save import with_new_columns
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
+from lakescan.tables.save import with_new_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

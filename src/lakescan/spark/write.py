@@ -17,7 +17,7 @@ from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import in_one_task, own_errors, task_number, use_this_python
-from lakescan.transaction.save import write_checked
+from lakescan.tables.save import write_checked
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import Upserted, write_newest
 
@@ -29,7 +29,7 @@ _ROW, _RANK = "__lakescan_row", "__lakescan_rank"
 
 
 class SparkRows:
-    """The rows of a Spark data frame (`lakescan.transaction.rows.Rows`)."""
+    """The rows of a Spark data frame (`lakescan.tables.rows.Rows`)."""
 
     can_repeat = True
 

@@ -1,1 +1,1 @@
-"""What both formats share when a table is read or changes: scans, commits, results."""
+"""Write transactions: write rows to a target table, then commit an append, an overwrite or a rewrite."""

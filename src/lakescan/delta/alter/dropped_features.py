@@ -1,7 +1,7 @@
 """Which table features can be dropped; and those that writers alone must know, dropped in one commit.
 
 Nothing of the table may use them any more. Older versions stay readable without them. A feature that readers must know
-stays in the table's history: it is dropped in steps (`lakescan.transaction.delta_dropped_feature`).
+stays in the table's history: it is dropped in steps (`lakescan.delta.alter.drop_feature`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a table's metadata has of a table feature, and the table without it.
 
 A feature that readers must know is dropped in steps, each a commit: first nothing of the table uses it any more, then
-the protocol loses it (`lakescan.transaction.delta_dropped_feature`).
+the protocol loses it (`lakescan.delta.alter.drop_feature`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Tabl
 
 # The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
-PREFIX = "lakescan.transaction."  # of the properties with records
+PREFIX = "lakescan.tables."  # of the properties with records
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ _SPECIAL = '[",\r\n]'  # in paths that the list has in quotes
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What was written: see `transaction.results.PathsResult`."""
+    """What was written: see `tables.results.PathsResult`."""
 
     latest_version: str
     file_list: str | None

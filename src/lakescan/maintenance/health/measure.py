@@ -19,8 +19,8 @@ from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.partition_groups import partition_numbers
 from lakescan.storage.locations import split_location
+from lakescan.tables.results import OrphanResult
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.transaction.results import OrphanResult
 
 _SHOWN = 20  # partitions
 _FEW = 10_000  # local files, which are looked up unasked

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row
 from lakescan.statements.procedures.values import BOOLEAN, LONG, STRING, STRINGS
-from lakescan.transaction.results import StatisticsResult
+from lakescan.tables.results import StatisticsResult
 
 _TABLE = Parameter("table", STRING, required=True)
 _SNAPSHOT = Parameter("snapshot_id", LONG)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from lakescan.errors import InvalidOption
 from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row, columns
 from lakescan.statements.procedures.values import LONG, STRING, TIMESTAMP
-from lakescan.transaction.results import RefResult
+from lakescan.tables.results import RefResult
 
 _TABLE = Parameter("table", STRING, required=True)
 _SNAPSHOT = Parameter("snapshot_id", LONG, required=True)

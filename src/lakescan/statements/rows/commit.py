@@ -18,12 +18,12 @@ from lakescan.planning.file_table import DELETES, FileTable
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.storage import Storage
+from lakescan.tables.base import Target
+from lakescan.tables.overwritten_files import as_removed
+from lakescan.tables.removed import Removed
+from lakescan.tables.rewrite import rewrite_rows
+from lakescan.tables.row_changes import DeleteWriter, Mode
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.transaction.base import Target
-from lakescan.transaction.overwritten_files import as_removed
-from lakescan.transaction.removed import Removed
-from lakescan.transaction.rewrite import rewrite_rows
-from lakescan.transaction.row_changes import DeleteWriter, Mode
 from lakescan.writing.roaring import encode_bitmaps
 from lakescan.writing.row_deletes import WrittenDeletes
 from lakescan.writing.table_writes import TableWrites, WrittenFile

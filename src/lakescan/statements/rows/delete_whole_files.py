@@ -26,9 +26,9 @@ from lakescan.statements.rows.positions import FoundRows
 from lakescan.statements.rows.sink import Sunk
 from lakescan.statements.rows.statements import Delete
 from lakescan.statements.syntax.text import tokens
+from lakescan.tables.overwritten_files import as_removed
+from lakescan.tables.results import ChangeResult
 from lakescan.tables.scan_spec import ScanSpec, as_predicate
-from lakescan.transaction.overwritten_files import as_removed
-from lakescan.transaction.results import ChangeResult
 
 _BATCH_ROWS = 1 << 17  # few columns are read, and SQL conditions are evaluated batch by batch
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -9,9 +9,9 @@ import pyarrow as pa
 from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch
 from lakescan.statements.rows.assignment import check_members
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.save import upsert
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
+from lakescan.tables.save import upsert
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.upserts import Upserted, UpsertWriter
 

@@ -33,12 +33,12 @@ from lakescan.statements.select.frames import arrow_table, may_have_rounded
 from lakescan.statements.select.namespace import current_namespace
 from lakescan.statements.select.nanoseconds import as_microseconds
 from lakescan.statements.select.query import Joins, Query, columns_of, most_rows, query, scan_of
+from lakescan.tables import row_changes
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
+from lakescan.tables.row_changes import RowChanges, Times
+from lakescan.tables.save import removed_on_failure, with_new_columns
 from lakescan.tables.scan_spec import PlansMade, ScanSpec
-from lakescan.transaction import row_changes
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.row_changes import RowChanges, Times
-from lakescan.transaction.save import removed_on_failure, with_new_columns
 from lakescan.writing.partitioned_writer import new_write_id
 
 _RECORDED = {

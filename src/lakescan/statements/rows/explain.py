@@ -17,7 +17,7 @@ from lakescan.statements.rows.statements import Delete, Insert, Merge, Update
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.query import Query, query
 from lakescan.statements.syntax.parse import Arguments, with_named_parameters
-from lakescan.transaction.base import Target
+from lakescan.tables.base import Target
 
 
 def explain_statement(text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]) -> str:

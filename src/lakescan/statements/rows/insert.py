@@ -23,11 +23,11 @@ from lakescan.statements.rows.target import ChangedTable, changed_table
 from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.select.query import Query, columns_of, query, reads
 from lakescan.statements.syntax.text import tokens
+from lakescan.tables.base import Target
+from lakescan.tables.into import append_rows, overwrite_rows
+from lakescan.tables.results import WriteResult
+from lakescan.tables.rows import ArrowRows, Rows
 from lakescan.tables.scan_spec import as_predicate
-from lakescan.transaction.base import Target
-from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.results import WriteResult
-from lakescan.transaction.rows import ArrowRows, Rows
 from lakescan.writing.conform import places_of
 
 Columns = Sequence[tuple[str, t.Type]]

@@ -10,7 +10,7 @@ from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidStatement
 from lakescan.statements.rows.statements import Action, Assignment, Clause, Merge, When
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.transaction.results import ChangeResult
+from lakescan.tables.results import ChangeResult
 
 SOURCE = "__lakescan_source"  # the name of the source's rows in the query
 

@@ -11,7 +11,7 @@ from lakescan.statements.rows.insert import insert
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.statements import Insert
 from lakescan.statements.syntax.parse import Arguments, with_named_parameters
-from lakescan.transaction.results import ChangeResult, WriteResult
+from lakescan.tables.results import ChangeResult, WriteResult
 
 
 def run_statement(

@@ -13,7 +13,7 @@ from lakescan.common.metadata_columns import CHANGE_TYPE
 from lakescan.statements.rows.positions import FoundRows
 from lakescan.statements.rows.select import ACTION_AT, FILE_AT, POSITION_AT, ChangeQuery, RowAction
 from lakescan.statements.rows.statements import Action, When
-from lakescan.transaction.row_changes import RowCounts
+from lakescan.tables.row_changes import RowCounts
 from lakescan.writing.column_rules import MARKS, NewRows
 from lakescan.writing.partitioned_writer import PartitionedWriter
 from lakescan.writing.table_writes import TableWrites, WrittenFile

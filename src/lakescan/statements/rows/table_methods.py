@@ -23,8 +23,8 @@ from lakescan.statements.rows.upsert_keys import StoredKeys
 from lakescan.statements.select.frames import arrow_table
 from lakescan.statements.select.query import columns_of, query
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.transaction.base import Target
-from lakescan.transaction.results import ChangeResult
+from lakescan.tables.base import Target
+from lakescan.tables.results import ChangeResult
 
 _EVERY = (Clause(When.MATCHED, Action.UPDATE, None, None), Clause(When.NOT_MATCHED, Action.INSERT, None, None))
 

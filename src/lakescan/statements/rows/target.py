@@ -18,7 +18,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.statements.select.tables import FORMATS
 from lakescan.statements.syntax.names import TableName
 from lakescan.statements.syntax.text import underlined_at
-from lakescan.transaction.base import Target
+from lakescan.tables.base import Target
 
 _BRANCH, _TAG = "branch_", "tag_"
 _Result = TypeVar("_Result")

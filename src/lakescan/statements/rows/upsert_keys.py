@@ -14,7 +14,7 @@ from lakescan.common.references import quoted
 from lakescan.errors import SchemaMismatch
 from lakescan.statements.duckdb.types import Foreign, plain
 from lakescan.statements.rows.assignment import assigned
-from lakescan.transaction.base import Target
+from lakescan.tables.base import Target
 from lakescan.writing.text_lengths import TextLength
 
 _MOST_DIGITS = 38

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakescan.errors import InvalidOption
 from lakescan.statements.select.views import Views
-from lakescan.transaction.frames import of_pandas, reader_of
+from lakescan.tables.frames import of_pandas, reader_of
 
 
 def arrow_table(name: str, frame: Any) -> pa.Table:

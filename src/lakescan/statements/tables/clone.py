@@ -6,13 +6,13 @@ from typing import Any
 
 from lakescan.api.open import open_table
 from lakescan.api.table import Table
+from lakescan.catalogs.formats import format_at
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists
 from lakescan.options.read import ReadOptions
 from lakescan.statements.syntax.create_table import CloneOf, CreateTable
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.names import NewName, opened
 from lakescan.storage import Storage
-from lakescan.transaction.formats import format_at
 
 
 def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Context) -> Table:

@@ -20,7 +20,7 @@ from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimiz
 from lakescan.statements.syntax.type_text import name_text, type_text
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.names import opened
-from lakescan.transaction.results import CompactResult
+from lakescan.tables.results import CompactResult
 
 _LEAST_HOURS = 24  # files that are being written or read now are younger
 _SIZES = pa.struct({"totalFiles": pa.int64(), "totalSize": pa.int64()})

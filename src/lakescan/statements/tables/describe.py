@@ -8,6 +8,7 @@ from itertools import repeat
 import pyarrow as pa
 
 from lakescan.api.table import Table
+from lakescan.catalogs.formats import format_named
 from lakescan.common import types as t
 from lakescan.common.references import parse_reference, split_list
 from lakescan.common.schema import Schema
@@ -15,7 +16,6 @@ from lakescan.definition.column_rules import Declared, NewColumnRule
 from lakescan.definition.literals import default_of
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.statements.syntax.type_text import name_text, spark_text, text_literal, type_text
-from lakescan.transaction.formats import format_named
 
 Row = tuple[str, str, str | None]
 # Properties that say how the table is stored: CREATE TABLE would refuse them, or they are its own.

@@ -14,7 +14,7 @@ from lakescan.statements.syntax.namespaces import (
 )
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.names import namespace, opened
-from lakescan.transaction.results import AlterResult
+from lakescan.tables.results import AlterResult
 
 
 def create_catalog(wanted: CreateCatalog, context: Context) -> None:

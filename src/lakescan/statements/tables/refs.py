@@ -8,7 +8,7 @@ from typing import Any
 from lakescan.statements.syntax.refs import CreateRef, DropRef
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.names import opened
-from lakescan.transaction.results import RefResult
+from lakescan.tables.results import RefResult
 
 
 def create_ref(wanted: CreateRef, context: Context) -> RefResult:

@@ -6,6 +6,7 @@ import dataclasses
 
 from lakescan.api.open import open_table
 from lakescan.api.table import Table
+from lakescan.catalogs.formats import DEFAULT, format_named
 from lakescan.common.retries import read_again
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
@@ -16,9 +17,8 @@ from lakescan.statements.tables.clone import clone_table
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.like import like
 from lakescan.statements.tables.names import NewName, new_name, new_name_within, opened
-from lakescan.transaction.formats import DEFAULT, format_named
-from lakescan.transaction.new_tables import create_in_folder
-from lakescan.transaction.results import AlterResult
+from lakescan.tables.new_tables import create_in_folder
+from lakescan.tables.results import AlterResult
 
 
 def create_table(wanted: CreateTable, context: Context) -> Table:

@@ -22,7 +22,7 @@ from lakescan.statements.syntax.type_text import name_text, text_literal, type_t
 from lakescan.statements.syntax.views import AlterView, CreateView, DropView
 from lakescan.statements.tables.context import Context
 from lakescan.statements.tables.names import new_name, new_name_within
-from lakescan.transaction.rows import rows_of
+from lakescan.tables.rows import rows_of
 
 Row = tuple[str, str, str | None]
 _OF_SPARK = ("engine_version", "create_engine_version")

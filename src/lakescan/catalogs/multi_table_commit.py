@@ -1,0 +1,220 @@
+"""One commit of several tables, by `transactions/commit` of a REST catalog: all of them are changed, or none.
+
+A conflict on one fails all; then the commits are made again where that is safe. A lost answer is looked up on every
+table. The files of a transaction that provably failed are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.collected_table import CollectedTable, Step
+from lakescan.catalogs.collecting_catalog import collecting_catalog
+from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.rest_session import COMMIT_TRANSACTION, RestSession, is_rest, message_of
+from lakescan.common.identifiers import Identifier
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
+from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
+from lakescan.iceberg.scan.named_files import named_files
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.outcomes import REFUSALS, check_same
+from lakescan.storage.removal import discard
+
+_MADE = 204  # others below 300 may be of a proxy, or of a page for a login
+_BAD_REQUEST, _CONFLICT = 400, 409
+_REFUSED = "Its catalog refused it."
+
+
+class _Conflict(Exception):
+    """The catalog says that a table is not what a commit requires of it; `otherwise` is raised if none was changed."""
+
+    def __init__(self, why: str, otherwise: Exception) -> None:
+        super().__init__(why)
+        self.otherwise = otherwise
+
+
+class SeveralTables:
+    """The commits of a transaction. `name` is that of the catalog, `alias` that of its tables in the transaction.
+
+    Raises `UnsupportedFeature` for a catalog that has no such commits, before anything is written.
+    """
+
+    def __init__(self, name: str, catalog: Any, alias: str) -> None:
+        self._name, self._real = name, catalog
+        check_supported(name, catalog)
+        self.catalog: Any = collecting_catalog(alias, catalog)
+
+    @property
+    def changed(self) -> list[CollectedTable]:
+        """The tables that have commits."""
+        return [each for each in self.catalog.tables.values() if each.steps]
+
+    def commit(self) -> tuple[str, ...]:
+        """Commit all changes at once; returns the names of the changed tables.
+
+        Raises `CommitConflict` if one of them conflicts with another writer's commit, `CommitStateUnknown`,
+        `UnsupportedFeature` for what the catalog refuses, `NoSuchTable`, `StorageError`. Nothing is changed then,
+        unless the outcome is unknown.
+        """
+        earlier: list[CollectedTable] = []  # as they were in attempts that failed
+        attempts = Attempts(self._retries)
+        try:
+            while self.changed and (failure := self._attempt()) is not None:
+                try:
+                    if not isinstance(failure, _Conflict):
+                        raise failure
+                    attempts.again(self._who, failure)
+                    self._redo_changed(earlier, failure)
+                except BaseException:  # nothing is on its way to the catalog
+                    self._discard([*earlier, *self.changed])
+                    raise
+            self._discard(earlier)
+            return tuple(each.name for each in self.changed)
+        finally:
+            self._forget(earlier)
+
+    def rollback(self) -> None:
+        """Remove the files of all changes; nothing was committed."""
+        self._discard(self.changed)
+
+    @property
+    def _who(self) -> str:
+        return " and ".join(f"{self._name}.{each.name}" for each in self.changed)
+
+    @property
+    def _retries(self) -> RetryPolicy:
+        """What the properties `commit.retry.*` of all changed tables allow."""
+        return RetryPolicy.within_all([each.retries for each in self.changed] or [COMMITS])
+
+    def _attempt(self) -> Exception | None:
+        """Send the commit. Returns None if it was made, else the definite failure; raises `CommitStateUnknown`."""
+        body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed))}]}}'
+        first = self.changed[0].base.name()
+        try:
+            response = RestSession(self._real).post("transactions/commit", body, lambda: self._real.load_table(first))
+        except Exception as error:
+            return self._looked_up(error, None)
+        if response.status_code == _MADE:
+            return None
+        why = f"status {response.status_code}: {message_of(response)}"
+        if response.status_code not in REFUSALS:
+            return self._looked_up(StorageError(why), None)
+        return self._looked_up(StorageError(why), self._refusal(response.status_code, message_of(response)))
+
+    def _refusal(self, status: int, why: str) -> Exception:
+        where = f"the transaction of {self._who}: {why}. Nothing was changed"
+        if status == _CONFLICT:
+            as_before = f"{self._who}: the catalog says that another writer changed them, but they are as they were"
+            return _Conflict(why, CommitConflict(as_before))
+        if status == _BAD_REQUEST:  # Java's servers also say it of snapshots that come after those of other branches
+            return _Conflict(why, UnsupportedFeature(where, _REFUSED))
+        if status == 404:
+            return NoSuchTable(where)
+        if status in (401, 403, 419):
+            return StorageError(f"catalog {self._name!r} does not allow {where}")
+        if status == 429:
+            return StorageError(f"catalog {self._name!r} has no time for {where}: commit them later")
+        return UnsupportedFeature(where, _REFUSED)
+
+    def _looked_up(self, error: Exception, refusal: Exception | None) -> Exception | None:
+        """Whether the commit was made, by all of its tables; None if so, the refusal if it is in none of them."""
+        telling = [each for each in self.changed if each.snapshots] or self.changed
+
+        def look() -> Exception | bool | None:
+            gone: LakescanError | None = None
+            made, touched = list[str](), list[str]()
+            for each in telling:
+                try:
+                    now = self._fresh(each)[1]
+                except (CommitConflict, NoSuchTable) as failure:  # dropped since, before the commit or after it
+                    gone = failure
+                    continue
+                made += [each.name] if each.is_made(now, is_refused=refusal is not None) else []
+                touched += [each.name] if each.is_touched(now) else []
+            left = [each.name for each in telling if each.name not in made]
+            if not left:
+                return True
+            if touched:
+                raise StorageError(f"{' and '.join(touched)} has the commit, {' and '.join(left)} has not")
+            return refusal if gone is None or refusal is None else gone
+
+        outcome = outcome_of(self._who, error, look)
+        return outcome if isinstance(outcome, Exception) else None
+
+    def _fresh(self, changed: CollectedTable) -> tuple[Any, IcebergTable]:
+        """A table as its catalog has it now."""
+        name = changed.base.name()
+        with translated(Identifier(self._name, name[:-1], name[-1])):
+            fresh = self._real.load_table(name)
+        check_same(changed.base, fresh)
+        return fresh, IcebergTable.open(fresh.metadata_location, changed.storage)
+
+    def _redo_changed(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
+        """Make the commits again of tables that others have changed; `earlier` gets these tables as they were."""
+        count = len(earlier)
+        for name, table in list(self.catalog.tables.items()):
+            if table.steps and (new := table.onto(self.catalog, self._fresh(table)[0])) is not table:
+                earlier.append(table)
+                self.catalog.tables[name] = new
+                self._redo(new, table.steps)
+        if len(earlier) == count:
+            raise conflict.otherwise
+
+    def _redo(self, table: CollectedTable, steps: Sequence[Step]) -> None:
+        for step in steps:
+            assert step.redo is not None
+            with self.catalog.redone_by(step.redo, fits_any=step.fits_any):
+                step.redo(copy(table.now), IcebergTable.open(table.now.metadata_location, table.storage))
+
+    def _discard(self, tables: Sequence[CollectedTable]) -> None:
+        """Remove files that only these states of tables name; all are kept if that cannot be told."""
+        for each in tables:
+            try:
+                files = [name for chunk in each.written() for name in chunk.to_pylist()]
+            except (LakescanError, OSError):
+                continue  # they are orphans, which stay
+
+            def named(each: CollectedTable = each) -> Iterator[pa.Array]:
+                return named_files(self._fresh(each)[1])
+
+            discard(each.storage, files, named)
+        self._forget(tables)
+
+    def _forget(self, tables: Sequence[CollectedTable]) -> None:
+        """Remove the metadata files by which this process read what is not committed."""
+        for each in [*tables, *self.catalog.tables.values()]:
+            if each.stored:
+                with suppress(LakescanError, OSError):
+                    each.storage.remove(each.stored)
+                each.stored = []
+
+
+def check_supported(name: str, catalog: Any) -> None:
+    """Raise `UnsupportedFeature` if a catalog cannot commit several tables at once."""
+    if not is_rest(catalog):
+        raise UnsupportedFeature(
+            f"a transaction of several tables in catalog {name!r} ({type(catalog).__name__})",
+            "Only catalogs of type rest commit several tables at once: commit to each table by itself.",
+        )
+    if not RestSession(catalog).has(COMMIT_TRANSACTION):
+        raise UnsupportedFeature(
+            f"a transaction of several tables in catalog {name!r}",
+            f"Its server does not have the endpoint {COMMIT_TRANSACTION}: commit to each table by itself.",
+        )
+
+
+def _change_of(table: CollectedTable) -> str:
+    from pyiceberg.table import CommitTableRequest, TableIdentifier
+
+    name = table.base.name()
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=name[:-1], name=name[-1]),
+        requirements=tuple(table.requirements),
+        updates=tuple(table.updates),
+    )
+    return str(request.model_dump_json())

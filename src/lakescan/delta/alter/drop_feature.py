@@ -1,0 +1,303 @@
+"""DROP FEATURE of Delta tables, in steps: each is a commit after which the table is whole, and means the same.
+
+1. Nothing of the table uses the feature any more, and no writer may begin to: a property is removed, then files are
+   written anew. What a step begins by, such as the property, makes writers that use the feature conflict.
+2. The history still uses it. Either three checkpoints are made, which hide older versions from readers that do not know
+   the feature, and `checkpointProtection` keeps them as long as these versions are there. Or, with TRUNCATE HISTORY,
+   older versions are removed first, as soon as they are old enough.
+3. The protocol loses the feature, if nothing uses it still: not even what others committed meanwhile.
+
+A step that was made stays if a later one fails: the statement goes on from there when it is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from lakescan.common.retries import COMMITS, Attempts
+from lakescan.definition.table_changes import DropFeature, SetProperties, UnsetProperties
+from lakescan.delta.alter.commit import DeltaAlteration
+from lakescan.delta.alter.dropped_features import PROTECTION, checked_feature
+from lakescan.delta.alter.feature_traces import (
+    SWITCHES,
+    changed_columns,
+    has_type_changes,
+    is_used,
+    without_mapping,
+    without_type_changes,
+)
+from lakescan.delta.alter.state import TableState
+from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.delta.commit.cleanup import clean_up
+from lakescan.delta.commit.commit import DeltaCommit, Operation
+from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.feature_history import FeatureHistory, has_vectors, is_v2
+from lakescan.delta.commit.file_changes import FileChanges
+from lakescan.delta.commit.live_adds import live_adds
+from lakescan.delta.commit.vector_tombstones import vector_tombstones
+from lakescan.delta.log.segment import list_log
+from lakescan.delta.maintenance.rewrites import of_earlier_types, rewrite_files
+from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import CommitConflict, FeatureInUse, StorageError
+
+if TYPE_CHECKING:
+    from lakescan.delta.target import DeltaTarget
+
+_PROTECTED = DeltaProperties.protected_before.name
+_BARRIERS = 3  # checkpoints, as many as readers of Delta on Spark try before they give up
+_WRITES = 3  # attempts to write a checkpoint
+_REORG = {"predicate": json.dumps([]), "applyPurge": True}
+T = TypeVar("T")
+
+
+def drop_feature(table: DeltaTarget, change: DropFeature) -> None:
+    """Drop a feature that takes several commits.
+
+    Raises what `checked_feature` raises; `FeatureInUse` if the history, or another writer, still uses the feature,
+    with what was done; `CommitConflict` if other writers' commits get ahead of a step each time; and `StorageError`.
+    """
+    _Drop(table, change, checked_feature(_state(table), change)).run()
+
+
+def _state(table: DeltaTarget) -> TableState:
+    return DeltaAlteration(table.version, table.scan, table.storage, table.options.commit_properties).state
+
+
+@dataclass
+class _Drop:
+    """One statement; `table` is the table after the last step."""
+
+    table: DeltaTarget
+    change: DropFeature
+    feature: str
+
+    def run(self) -> None:
+        if self.feature == PROTECTION:
+            self._truncate_protected()
+            self._step(lambda: self._downgrade(lambda table: None))
+            return
+        self._remove_traces()
+        if self.change.truncate_history:
+            self._checkpointed()
+            clean_up(self.table.location, self.table.storage, retention=self._retention)
+            self._step(lambda: self._downgrade(self._check_history))
+            return
+        for _ in range(_BARRIERS):
+            self._checkpointed()
+        self._step(lambda: self._downgrade(lambda table: None))
+        self._checkpoint(self.table.base_state)
+
+    @property
+    def _doing(self) -> str:
+        return f"dropping the feature {self.feature!r} of {self.table.location}"
+
+    @property
+    def _retention(self) -> timedelta:
+        return self.table.version.metadata.properties.truncated_retention
+
+    def _step(self, act: Callable[[], T]) -> T:
+        """Make a commit, again on the newest version after a conflict; then open what it made."""
+        attempts = Attempts(COMMITS)
+        while True:
+            try:
+                result = act()
+            except CommitConflict as error:
+                attempts.again(self.table.name, error)
+                self.table = self.table.reopened()
+            else:
+                self.table = self.table.reopened()
+                return result
+
+    # What uses the feature
+
+    def _remove_traces(self) -> None:
+        """Let nothing of the newest version use the feature."""
+        used = self._is_used()
+        if used:
+            self._switch_off()
+        match self.feature:
+            case "columnMapping" if used:
+                self._step(self._unmap)
+            case "deletionVectors":
+                if used:
+                    self._step(self._purge)
+                self._step(self._keep_vector_files)  # always: those of rows that were purged long before, too
+            case "typeWidening" | "typeWidening-preview" if used:
+                self._step(self._rewrite_types)
+                self._step(self._forget_types)
+
+    def _is_used(self) -> bool:
+        """Whether the newest version uses the feature, or lets writers use it."""
+        if is_used(self.feature, self.table.version.metadata):
+            return True
+        if self.feature == "deletionVectors":
+            return self._with_vectors().num_rows > 0
+        checkpoint = self.table.version.segment.checkpoint
+        return self.feature == "v2Checkpoint" and checkpoint is not None and is_v2(checkpoint, self.table.storage)
+
+    def _switch_off(self) -> None:
+        """Let no writer begin to use it: a commit of one that has begun conflicts with this one."""
+        name, value = SWITCHES.get(self.feature, ("", None))
+        configuration = self.table.version.metadata.configuration
+        if value is not None and configuration.get(name) != value:
+            self.table.alter([SetProperties({name: value})])
+        elif value is None and name in configuration:
+            self.table.alter([UnsetProperties((name,), if_exists=True)])
+        self.table = self.table.reopened()
+
+    def _with_vectors(self) -> pa.Table:
+        live = live_adds(self.table.version, self.table.storage)
+        return live.filter(has_vectors(live))
+
+    def _purge(self) -> None:
+        """Write files with deletion vectors anew, without the deleted rows."""
+        if (old := self._with_vectors()).num_rows:
+            rewrite_files(self.table, old, Operation("REORG", _REORG))
+
+    def _keep_vector_files(self) -> None:
+        """Name the vectors of removed files by tombstones."""
+        table = self.table
+        tombstones = vector_tombstones(table.version, table.storage)
+        if tombstones.num_rows:
+            self._commit(Operation("Deletion Vector Tombstones"), files=FileChanges(removed=tombstones))
+
+    def _unmap(self) -> None:
+        """Write all files anew, with columns under their own names."""
+        table, after = self.table, without_mapping(_state(self.table))
+        writes = replace(table.writes, metadata=after.metadata, clustering=after.clustering or ())
+        live = live_adds(table.version, table.storage)
+        operation, reads = Operation("REMOVE COLUMN MAPPING"), Reads.of_table()
+        rewrite_files(
+            table, live, operation, writes=writes, metadata=after.metadata, domains=after.domains, reads=reads
+        )
+
+    def _rewrite_types(self) -> None:
+        """Write files anew that have columns in earlier types."""
+        table, metadata = self.table, self.table.version.metadata
+        if not has_type_changes(metadata):
+            return
+        live = live_adds(table.version, table.storage)
+        if (old := of_earlier_types(table, live, changed_columns(metadata))).num_rows:
+            rewrite_files(table, old, Operation("REORG", {**_REORG, "applyPurge": False}))
+
+    def _forget_types(self) -> None:
+        """Say no more that files may have columns in earlier types."""
+        if has_type_changes(self.table.version.metadata):
+            after = without_type_changes(_state(self.table))
+            [step] = after.steps
+            self._commit(Operation(step.name, step.parameters), metadata=after.metadata)
+
+    # The history
+
+    def _checkpointed(self) -> None:
+        """Make a commit without changes, and a checkpoint of it, which nothing before it is needed to read."""
+        self._step(lambda: self._commit(Operation("Empty Commit")))
+        error = self._checkpoint(self.table.base_state)
+        if error is not None:
+            raise StorageError(
+                f"{self._doing}: the checkpoint of version {self.table.base_state} could not be written, so the "
+                f"feature stays in the protocol: {error}. Repeat the statement"
+            ) from error
+        self.table = self.table.reopened()
+
+    def _checkpoint(self, version: int) -> Exception | None:
+        """Write a checkpoint, unless there is one; return why it could not be written."""
+        table, failure = self.table, None
+        for _ in range(_WRITES):
+            listing = list_log(table.location, table.storage)
+            if any(each.version == version for each in listing.checkpoints):
+                return None
+            try:
+                checkpoint_version(table.location, version, table.storage)
+            except Exception as error:
+                failure = error
+        return failure
+
+    def _history(self) -> FeatureHistory:
+        table = self.table
+        listing = list_log(table.location, table.storage)
+        return FeatureHistory(self.feature, listing, table.version.metadata.properties, table.storage)
+
+    def _check_history(self, table: DeltaTarget) -> None:
+        """Raise `FeatureInUse` if a version in the log uses the feature."""
+        history = self._history()
+        if (newest := history.newest_use()) is None:
+            return
+        raise FeatureInUse(
+            f"{self._doing}: the table does not use it any more, but versions up to {newest} in its history do. They "
+            f"are kept for {_hours(self._retention)} ({DeltaProperties.truncated_retention.name}). "
+            f"{_when(history.expires(newest, self._retention))}Without TRUNCATE HISTORY, the feature is dropped at "
+            f"once, and the feature {PROTECTION!r} added"
+        )
+
+    def _truncate_protected(self) -> None:
+        """Remove all versions that are protected; raises `FeatureInUse` if they are not old enough."""
+        before = self.table.version.metadata.properties.protected_before
+        if self._begins_before(before):
+            self._checkpointed()
+            clean_up(self.table.location, self.table.storage, retention=self._retention)
+        if self._begins_before(before):
+            expires = self._history().expires(before - 1, self._retention)
+            text = (
+                f"{self._doing}: versions before {before}, in the table's history, use features that it has no more. "
+                f"They are kept for {_hours(self._retention)} ({DeltaProperties.truncated_retention.name}). "
+                f"{_when(expires)}"
+            )
+            raise FeatureInUse(text.rstrip())
+
+    def _begins_before(self, version: int) -> bool:
+        """Whether the log has versions before one."""
+        return list_log(self.table.location, self.table.storage).first < version
+
+    # The protocol
+
+    def _downgrade(self, check: Callable[[DeltaTarget], None]) -> None:
+        """Commit a protocol without the feature, if nothing uses it."""
+        table, state = self.table, _state(self.table)
+        if self.feature not in state.protocol.features:
+            return  # another writer has dropped it
+        if self._is_used():
+            raise FeatureInUse(
+                f"{self._doing}: another writer began to use it again meanwhile, up to version {table.base_state}. "
+                "Repeat the statement when that is done"
+            )
+        check(table)
+        protects = not self.change.truncate_history
+        protocol, configuration = state.protocol, dict(state.metadata.configuration)
+        if protects:
+            protocol = protocol.with_features((PROTECTION,))
+            configuration[_PROTECTED] = str(table.base_state + 1)
+        elif self.feature == PROTECTION:
+            configuration.pop(_PROTECTED, None)
+        metadata = replace(state.metadata, configuration=configuration)
+        parameters = {"featureName": self.feature, "truncateHistory": self.change.truncate_history}
+        DeltaCommit(
+            table.version,
+            table.storage,
+            Operation("DROP FEATURE", parameters),
+            reads=Reads(never=has_vectors) if self.feature == "deletionVectors" else Reads(),
+            metadata=None if metadata == state.metadata else metadata,
+            protocol=protocol.without_features((self.feature,)),
+            properties=table.options.commit_properties,
+            stamped=_PROTECTED if protects else None,
+        ).commit()
+
+    def _commit(self, operation: Operation, files: FileChanges | None = None, metadata: Metadata | None = None) -> None:
+        table, own = self.table, self.table.options.commit_properties
+        files = files or FileChanges()
+        DeltaCommit(table.version, table.storage, operation, files, metadata=metadata, properties=own).commit()
+
+
+def _when(expires: datetime | None) -> str:
+    return "" if expires is None else f"Repeat the statement at {expires:%Y-%m-%d %H:%M} UTC or later. "
+
+
+def _hours(time: timedelta) -> str:
+    return f"{time / timedelta(hours=1):g} hours"

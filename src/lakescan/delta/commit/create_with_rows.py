@@ -1,0 +1,156 @@
+"""Delta tables that are created, or replaced, with their rows (`lakescan.tables.new_tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakescan.catalogs.create import naming
+from lakescan.catalogs.registry import connection
+from lakescan.common.identifiers import Identifier
+from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.commit import check_commit_properties
+from lakescan.delta.commit.creation import (
+    NewDelta,
+    NewRows,
+    check_no_table,
+    commit_created,
+    commit_replaced,
+    in_place_of,
+    is_table,
+)
+from lakescan.delta.commit.file_changes import adds
+from lakescan.delta.commit.identity_marks import marked
+from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.scan.named_files import added_since
+from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.errors import UnsupportedFeature
+from lakescan.options.session_settings import SessionSettings
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
+from lakescan.tables.base import NewTable
+from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.table_writes import WrittenFile
+
+_BEFORE_ALL = -1  # the version before the first one
+
+
+@dataclass(frozen=True)
+class NewDeltaTable:
+    """A table of which its folder has no log until it is committed.
+
+    `name` is the one that it gets in a catalog. It can be pickled: other processes write its files, and commit it.
+    """
+
+    location: str
+    new: NewDelta
+    options: WriteOptions
+    storage: Storage
+    name: Identifier | None = None
+
+    is_new = True
+
+    def __post_init__(self) -> None:
+        check_commit_properties(self.options.commit_properties)
+        check_no_table(self.location, self.storage)
+
+    @cached_property
+    def writes(self) -> DeltaWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return _writes(self.location, self.new, self.storage, self.options)
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Make version 0 with these files."""
+        with self._named():
+            commit_created(self.location, self.new, self.storage, _rows(files, self.writes))
+
+    def _named(self) -> AbstractContextManager[None]:
+        """What gives it the name while it is committed."""
+        if self.name is None:
+            return nullcontext()
+        return naming(connection(self.name.catalog), self.name, self.location, self.storage)
+
+    def of_transaction(self, application: str, number: int) -> NewDeltaTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def in_session(self, session: SessionSettings) -> NewDeltaTable:
+        """The table: Delta has no staged rows."""
+        return self
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files of the table that is in the folder now."""
+        if is_table(self.location, self.storage):
+            yield from added_since(self.location, self.storage, _BEFORE_ALL)
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        raise no_adoption(folder)
+
+
+@dataclass(frozen=True)
+class ReplacedDeltaTable:
+    """A table whose columns, layout, properties and rows are replaced; `base` is the version that was opened."""
+
+    base: DeltaVersion
+    new: NewDelta
+    options: WriteOptions
+    storage: Storage
+
+    is_new = False
+
+    def __post_init__(self) -> None:
+        check_commit_properties(self.options.commit_properties)
+
+    @property
+    def _location(self) -> str:
+        return self.base.segment.location
+
+    @cached_property
+    def writes(self) -> DeltaWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return _writes(self._location, in_place_of(self.base, self.new), self.storage, self.options)
+
+    def of_transaction(self, application: str, number: int) -> ReplacedDeltaTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def in_session(self, session: SessionSettings) -> ReplacedDeltaTable:
+        """The table: Delta has no staged rows."""
+        return self
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Replace the version that was opened; a concurrent commit is a conflict."""
+        commit_replaced(self.base, self.new, self.storage, _rows(files, self.writes))
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files that the table has got since it was opened."""
+        return added_since(self._location, self.storage, self.base.segment.version)
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        raise no_adoption(folder)
+
+
+def no_adoption(folder: str) -> UnsupportedFeature:
+    """The error for a Delta table of the files of another folder."""
+    return UnsupportedFeature(f"a Delta table of the files of {folder}", "CONVERT TO DELTA makes one of the folder.")
+
+
+def _writes(location: str, new: NewDelta, storage: Storage, options: WriteOptions) -> DeltaWrites:
+    return DeltaWrites(location, new.protocol, new.metadata, storage, options, new.clustering)
+
+
+def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> NewRows:
+    options = writes.options
+    metrics = {
+        "numFiles": len(files),
+        "numOutputRows": sum(each.rows for each in files),
+        "numOutputBytes": sum(each.size for each in files),
+    }
+    transaction = None if options.transaction is None else Transaction(*options.transaction)
+    return NewRows(adds(files, writes), metrics, marked(writes.metadata, files), transaction, options.commit_properties)

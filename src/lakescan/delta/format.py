@@ -1,0 +1,167 @@
+"""Delta as a format: how its tables are found, opened, created and written to.
+
+What opens, creates or writes is imported by the method that needs it: reading a table imports nothing that writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.lookup import FoundTable, translated
+from lakescan.common.identifiers import Identifier
+from lakescan.common.types import Field
+from lakescan.definition.column_rules import Declared
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.log.segment import LOG_FOLDER
+from lakescan.delta.path import resolve_path
+from lakescan.formats.table_format import TableFormat
+from lakescan.formats.table_path import TablePath
+from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage, join
+from lakescan.storage.faults import storage_boundary
+from lakescan.storage.locations import absolute
+from lakescan.tables.scan_spec import ScanSpec
+
+if TYPE_CHECKING:
+    from lakescan.delta.commit.create_with_rows import NewDeltaTable, ReplacedDeltaTable
+    from lakescan.delta.target import DeltaTarget
+
+
+class DeltaFormat:
+    """Delta tables are their folders; a SQL catalog may keep a name for one."""
+
+    name = "delta"
+    marker: str = f"{LOG_FOLDER}/ (Delta)"
+    is_written_by_location = True
+
+    def is_metadata_file(self, location: str) -> bool:
+        """False: no file of the log says which table it is."""
+        return False
+
+    def is_at(self, location: str, storage: Storage) -> bool:
+        """Whether the folder has a log with files: a creation that was interrupted leaves an empty folder, or a draft.
+
+        In object stores there are no empty folders, and no drafts.
+        """
+        folder = join(location, LOG_FOLDER)
+        if storage.resolve(folder)[0].type_name not in ("local", "hdfs"):
+            return storage.exists(folder)
+        if (path := storage.local_path(folder)) is None:
+            files, folders = storage.entries(folder)
+            names = [*(each.name for each in files), *(each.rstrip("/").rpartition("/")[2] for each in folders)]
+            return any(not name.startswith(".") for name in names)
+        with (
+            storage_boundary("looked up", folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(path) as found,
+        ):
+            return any(not each.name.startswith(".") for each in found)
+        return False
+
+    def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
+        """The table of a path, which may select a version, a time or a partition."""
+        return resolve_path(path, storage, options.time_zone)
+
+    def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
+        """The table that `find` finds, else the folder as it is given."""
+        return self.find(path, storage, options) or TablePath(path.rstrip("/") or path)
+
+    def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
+        """A scan of what the path selects; raises `NotATable`."""
+        from lakescan.delta.table import DeltaTable
+
+        table = DeltaTable.open(path.location, storage)
+        predicate = table.partition_filter(path.partitions)
+        return ScanSpec(table, storage, path.location, options, predicate, selector=path.selector)
+
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
+        """A scan of the table in the folder that the catalog names."""
+        from lakescan.delta.table import DeltaTable
+
+        return ScanSpec(DeltaTable.open(found.location, storage), storage, found.location, options)
+
+    def open_target(
+        self,
+        location: str,
+        name: Identifier | None,
+        options: WriteOptions,
+        storage: Storage,
+        known: TableFormat | None = None,
+    ) -> DeltaTarget:
+        """The table in the folder."""
+        from lakescan.delta.target import DeltaTarget
+
+        return DeltaTarget.open(location, options, storage.for_writing(), name)
+
+    def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
+        """Columns of Delta's types."""
+        from lakescan.definition.from_rows import delta_columns
+
+        return delta_columns(rows)
+
+    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+        """Create a table in its location, or under the catalog's warehouse, and give it the name."""
+        from lakescan.catalogs.create import create_named_delta
+
+        create_named_delta(catalog, name, definition)
+
+    def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Create a table in a folder."""
+        from lakescan.delta.commit.creation import create_table
+
+        create_table(absolute(location), definition, Storage(storage_options))
+
+    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+        """Replace the table in its folder."""
+        from lakescan.delta.commit.creation import replace_table
+
+        replace_table(found.location, definition, found.storage().for_writing())
+
+    def new_table(
+        self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
+    ) -> NewDeltaTable:
+        """A table whose name the catalog has from its commit on."""
+        from lakescan.catalogs.create import planned_delta
+        from lakescan.delta.commit.create_with_rows import NewDeltaTable
+
+        storage, location, new = planned_delta(catalog, name, definition)
+        return NewDeltaTable(location, new, options, storage, name)
+
+    def new_table_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> NewDeltaTable:
+        """A table in a folder."""
+        from lakescan.delta.commit.create_with_rows import NewDeltaTable
+        from lakescan.delta.commit.creation import new_table
+
+        return NewDeltaTable(absolute(location), new_table(definition), options, Storage(storage_options))
+
+    def replacement(
+        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+    ) -> ReplacedDeltaTable:
+        """What replaces the table in its folder."""
+        from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
+        from lakescan.delta.commit.creation import new_table, replaceable
+
+        storage = found.storage().for_writing()
+        return ReplacedDeltaTable(replaceable(found.location, storage), new_table(definition), options, storage)
+
+    def declared(self, scan: ScanSpec) -> Declared:
+        """Rules of columns, clustering columns and constraints."""
+        from lakescan.delta.commit.declarations import declarations_of
+        from lakescan.delta.table import DeltaTable
+
+        return declarations_of(DeltaTable.version_of(scan.snapshot), scan.storage)
+
+    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+        """Keep the name beside the catalog's own."""
+        from lakescan.catalogs.delta_names import DeltaNames
+
+        with translated(name):
+            DeltaNames(catalog).add(name.within, scan.location)

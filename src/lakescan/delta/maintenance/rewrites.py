@@ -1,0 +1,107 @@
+"""Write files of a Delta table anew for their own sake: their rows stay the same, and are committed as unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.delta.commit.commit import DeltaCommit, Operation
+from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.file_changes import FileChanges, adds, removes
+from lakescan.delta.log.replay import canonical_paths
+from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.file_schema import FileField, read_fields
+from lakescan.tables.rewrite import rewrite_rows
+from lakescan.tables.save import removed_on_failure
+
+if TYPE_CHECKING:
+    from lakescan.delta.target import DeltaTarget
+
+_READERS = 16  # footers that are read at once
+
+
+def rewrite_files(
+    table: DeltaTarget,
+    old: pa.Table,
+    operation: Operation,
+    *,
+    writes: DeltaWrites | None = None,
+    metadata: Metadata | None = None,
+    domains: Mapping[str, str | None] | None = None,
+    reads: Reads | None = None,
+) -> None:
+    """Write the rows of live files (of `live_adds`) to new ones, and commit these in their place.
+
+    Without `writes`, they are written as the table's are now; `metadata` and `domains` are new ones of the commit.
+    Raises `CommitConflict` if another writer changed one of the files, or what `reads` says.
+    """
+    scan = replace(table.scan.select_columns(table.writes.of_moved_rows.schema), ignores_residuals=True)
+    plan = scan.plan()
+    wanted = canonical_paths(old["path"].combine_chunks())
+    chosen = pc.is_in(canonical_paths(plan.table.files["path"].combine_chunks()), value_set=wanted)
+    some = scan.plan_of(plan, chosen)
+    into = table.writes if writes is None else writes
+    files = rewrite_rows(into.of_moved_rows, some, scan.read_context(some), None)
+    metrics = {"numRemovedFiles": old.num_rows, "numAddedFiles": len(files)}
+    with removed_on_failure(table, files):
+        DeltaCommit(
+            table.version,
+            table.storage,
+            replace(operation, metrics=metrics),
+            FileChanges(adds(files, into, changes_data=False), removes(old, changes_data=False)),
+            reads or Reads(),
+            metadata,
+            domains=domains or {},
+            properties=table.options.commit_properties,
+        ).commit()
+
+
+def of_earlier_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> pa.Table:
+    """Those of the live files that have one of the columns, or a member of it, in another type than the table.
+
+    Reads the footers of all files. Partition values count, too: those of a date are no texts of timestamps.
+    """
+    schema = table.scan.snapshot.schema
+    fields = [each for each in schema.fields if each.name in columns]
+    matching = table.opened.matching(table.scan.snapshot)
+
+    def differs(path: str) -> bool:
+        with open_data_file(table.storage, path, "parquet") as file:
+            found = read_fields(file.schema, matching)
+        return any(_differs(own, each) for each in fields if (own := _find(found, each, by_id=matching.by_id)))
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        mask = pa.array(list(pool.map(differs, live["path"].to_pylist())), pa.bool_())
+    for each in table.writes.partition_fields:
+        if each.name in columns and isinstance(each.type, t.Timestamp):
+            texts = pc.struct_field(live["partition"].combine_chunks(), each.physical_name)
+            mask = pc.or_(mask, pc.fill_null(pc.invert(pc.match_substring(texts, " ")), False))
+    return live.filter(mask)
+
+
+def _find(fields: tuple[FileField, ...], wanted: t.Field, *, by_id: bool) -> FileField | None:
+    if by_id:
+        return next((each for each in fields if each.id == wanted.id), None)
+    return next((each for each in fields if each.name == wanted.physical_name), None)
+
+
+def _differs(file: FileField, wanted: t.Field) -> bool:
+    """Whether a column of a file, or a part of it, has another type than in the table."""
+    match wanted.type:
+        case t.Struct():
+            parts = [(_find(file.children, each, by_id=False), each) for each in wanted.type.fields]
+        case t.ListOf():
+            parts = [(file.children[0], wanted.type.element)]
+        case t.MapOf():
+            parts = list(zip(file.children, (wanted.type.key, wanted.type.value), strict=True))
+        case kind:
+            return file.type != kind.arrow()
+    return any(own is not None and _differs(own, each) for own, each in parts)

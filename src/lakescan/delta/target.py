@@ -1,0 +1,643 @@
+"""A Delta table as the target of a write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.identifiers import Identifier
+from lakescan.common.references import dotted_path
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
+from lakescan.common.timestamps import to_millis
+from lakescan.definition.table_changes import AddColumn, DropFeature, TableChange
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.alter.changes import altered
+from lakescan.delta.alter.commit import DeltaAlteration
+from lakescan.delta.alter.drop_feature import drop_feature
+from lakescan.delta.alter.dropped_features import is_in_steps
+from lakescan.delta.alter.state import TableState
+from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.delta.commit.cleanup import clean_up
+from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
+from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.creation import partition_column
+from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
+from lakescan.delta.commit.identity_marks import marked
+from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
+from lakescan.delta.commit.reads import planner_of, reads_of_overwrite, reads_of_statement
+from lakescan.delta.commit.row_changes import check_vectors, file_changes, mode_of, operation_of
+from lakescan.delta.commit.staged import check_not_managed
+from lakescan.delta.commit.symlink_manifests import write_symlink_manifests
+from lakescan.delta.commit.vector_changes import changed_files
+from lakescan.delta.commit.vector_files import VectorWriter
+from lakescan.delta.log.reader import DeltaVersion, LogReader
+from lakescan.delta.log.retention import check_vacuum
+from lakescan.delta.maintenance.restore import restore
+from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
+from lakescan.delta.metadata.features import brought_by_type
+from lakescan.delta.metadata.new_metadata import check_columns
+from lakescan.delta.metadata.new_schema import (
+    check_partitioning,
+    mapped,
+    schema_string,
+    with_columns,
+    with_same_mapping,
+)
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.delta.scan.named_files import added_since, parts_in_use, removed_files
+from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.delta.table import DeltaTable, no_refs
+from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, nearest
+from lakescan.formats.table_format import TableFormat
+from lakescan.options.write import WriteOptions
+from lakescan.planning.file_table import FileTable
+from lakescan.storage import FileEntry, Storage, join
+from lakescan.tables.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
+from lakescan.tables.metadata_files import MetadataFiles
+from lakescan.tables.named_errors import named_in_errors
+from lakescan.tables.removed import Removed
+from lakescan.tables.results import (
+    CheckpointResult,
+    ExpireResult,
+    GenerateResult,
+    ManifestsResult,
+    PositionDeletesResult,
+    RestoreResult,
+)
+from lakescan.tables.row_changes import Mode, RowChanges, Statement
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.snapshot_refs import SnapshotManager
+from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
+
+_GENERATED = "symlink_format_manifest"
+_SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
+
+
+@dataclass(frozen=True)
+class DeltaChangeFiles:
+    """The change data files of a table (`lakescan.tables.base.ChangeFiles`)."""
+
+    _table: DeltaWrites
+    _planner: ScanFiles
+
+    @property
+    def writes(self) -> DeltaWrites:
+        """The table's columns, then `_change_type`."""
+        return self._table.of_change_files
+
+    def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
+        """The files with their partition values."""
+        return self._planner.candidates(written_actions(files, self._table)).table
+
+
+@dataclass(frozen=True)
+class AddedColumns:
+    """Columns that a commit adds with its rows: the metadata `before` it, the protocol and metadata that it makes.
+
+    With `replaces`, they are all columns that the table has after the commit, which also replaces all rows.
+    """
+
+    names: tuple[str, ...]
+    before: Metadata
+    protocol: Protocol
+    metadata: Metadata
+    replaces: bool = False
+
+
+@dataclass(frozen=True)
+class DeltaTarget:
+    """A Delta table by its folder, at the version that was opened; messages have the name that a catalog gives it."""
+
+    location: str
+    options: WriteOptions
+    storage: Storage
+    _opened: DeltaTable
+    added: AddedColumns | None = None
+    identifier: Identifier | None = None
+
+    @staticmethod
+    def open(
+        location: str, options: WriteOptions, storage: Storage, identifier: Identifier | None = None
+    ) -> DeltaTarget:
+        """Open the newest version; raises `NotATable`, and `InvalidOption` for properties of commits."""
+        check_commit_properties(options.commit_properties)
+        return DeltaTarget(location, options, storage, DeltaTable.open(location, storage), identifier=identifier)
+
+    @property
+    def name(self) -> str:
+        """The table's identifier, or its location if it was not opened by a name."""
+        return self.location if self.identifier is None else str(self.identifier)
+
+    @cached_property
+    def writes(self) -> DeltaWrites:
+        """How to write data files: by the metadata of the version, or by the one that the commit makes."""
+        base = self.version
+        protocol, metadata = self._rules_of_rows
+        is_clustered = "clustering" in base.protocol.features
+        clustering = clustering_paths(self._log.domain(base.segment, CLUSTERING)) if is_clustered else ()
+        return DeltaWrites(self.location, protocol, metadata, self.storage, self.options, tuple(clustering))
+
+    @property
+    def _rules_of_rows(self) -> tuple[Protocol, Metadata]:
+        """The protocol and metadata that written rows obey."""
+        given = self.version if self.added is None else self.added
+        return given.protocol, given.metadata
+
+    @cached_property
+    def scan(self) -> ScanSpec:
+        """A scan of the version that was opened; columns that the commit adds are null."""
+        if self.added is None or self.added.replaces:
+            return self._base
+        return ScanSpec(self._opened.with_metadata(*self._rules_of_rows), self.storage, self.location)
+
+    @cached_property
+    def _base(self) -> ScanSpec:
+        return ScanSpec(self._opened, self.storage, self.location)
+
+    @property
+    def version(self) -> DeltaVersion:
+        """The version that was opened: its log segment, protocol and metadata."""
+        return self._opened.version_of(self._base.snapshot)
+
+    @property
+    def opened(self) -> DeltaTable:
+        """The table, with its log as it was listed."""
+        return self._opened
+
+    @property
+    def identity(self) -> str | None:
+        """The table's id (`metaData.id`)."""
+        return self._opened.identity
+
+    @property
+    def base_state(self) -> int:
+        """The version that was opened."""
+        version = self.scan.snapshot.id
+        assert version is not None
+        return version
+
+    def files_added_since(self, base: int) -> Iterator[pa.Array]:
+        """List the log again; return the files that versions after `base` add."""
+        return added_since(self.reopened().location, self.storage, base)
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """The same for all tables."""
+        return COMMITS
+
+    @property
+    def retries_overwrites(self) -> bool:
+        """True: what an overwrite replaces is planned again if rows have changed since."""
+        return True
+
+    @property
+    def has_dynamic_overwrites(self) -> bool:
+        """Only with partition columns: as in Delta on Spark, which ignores the mode for other tables."""
+        return bool(self.writes.metadata.partition_columns)
+
+    @named_in_errors
+    def check_removable(self) -> None:
+        """Refuse append-only tables."""
+        if self.writes.metadata.properties.append_only:
+            raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
+
+    @property
+    def change_files(self) -> DeltaChangeFiles | None:
+        """The change data files of a table with `delta.enableChangeDataFeed`."""
+        return (
+            DeltaChangeFiles(self.writes, planner_of(self.scan, self.version))
+            if self.writes.metadata.properties.change_feed and self.options.data_change
+            else None
+        )
+
+    def has_committed(self) -> bool:
+        """Whether the log has a `txn` action of the application with this version or a later one."""
+        if self.options.transaction is None:
+            return False
+        last = self._log.transaction(self.version.segment, self.options.transaction[0])
+        return last is not None and last >= self.options.transaction[1]
+
+    @property
+    def _log(self) -> LogReader:
+        return LogReader(self.location, self.storage)
+
+    @named_in_errors
+    def append(self, files: Sequence[WrittenFile]) -> None:
+        """Commit an append, after any number of concurrent commits."""
+        operation = _write("Append", self.writes, files, is_blind_append=True)
+        added = adds(files, self.writes, changes_data=self.options.data_change)
+        metadata = marked(self.writes.metadata, files)
+        self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
+
+    @named_in_errors
+    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
+        live = live_adds(self.version, self.storage)
+        if live.num_rows:
+            self.check_removable()
+        self._commit(
+            _write("Overwrite", self.writes, files, removed=live.num_rows),
+            adds(files, self.writes, changes_data=self.options.data_change),
+            removes(live, changes_data=self.options.data_change),
+            Reads.of_table(),
+            marked(self.writes.metadata, files),
+            transaction=self.options.transaction,
+        )
+
+    @named_in_errors
+    def replace(
+        self,
+        removed: Sequence[Removed],
+        files: Sequence[WrittenFile],
+        what: Overwritten,
+        changes: Sequence[WrittenFile] | None = None,
+    ) -> None:
+        """Commit the replacement; raises `CommitConflict` if rows changed since that it may replace."""
+        live = self._live(removed)
+        # else readers would take moved rows for changed ones
+        changed = self.options.data_change and (changes is None or bool(changes))
+        self._commit(
+            _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
+            adds(files, self.writes, changes_data=changed),
+            removes(live, changes_data=changed),
+            reads_of_overwrite(self.scan, self.version, what.where),
+            marked(self.writes.metadata, files),
+            transaction=self.options.transaction,
+            changes=change_actions(changes or (), self.writes),
+        )
+
+    @named_in_errors
+    def check_rewritable(self) -> None:
+        """Refuse tables of catalogs that compact them themselves (protocol, "Maintenance Operations")."""
+        check_not_managed(self.version.protocol, "compacting", self.location)
+
+    @named_in_errors
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
+        """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
+        live = self._live(removed)
+        metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
+        columns = json.dumps(list(how.zorder_by), ensure_ascii=False)
+        clustered, ordered = (columns, "[]") if self.writes.clustering else ("[]", columns)
+        parameters = {"predicate": "[]", "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
+        operation = Operation("OPTIMIZE", parameters, metrics)
+        added = adds(files, self.writes, changes_data=False)
+        self._commit(operation, added, removes(live, changes_data=False))
+
+    def _live(self, removed: Sequence[Removed]) -> pa.Table:
+        return live_adds_at(self.version, self.storage, [each.location for each in removed])
+
+    @property
+    def metadata_files(self) -> MetadataFiles:
+        """Raise `UnsupportedFeature`: statistics are in the log, and its paths are relative."""
+        raise UnsupportedFeature(
+            f"statistics files and rewritten paths of the Delta table {self.name}",
+            "Its log has statistics of files. Its paths are relative: copy the folder.",
+        )
+
+    def rewrite_manifests(self) -> ManifestsResult:
+        """Raise `UnsupportedFeature`: the log has no manifests."""
+        raise UnsupportedFeature("manifests of Delta tables", "Their log is summed up by checkpoint().")
+
+    def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
+        """Raise `UnsupportedFeature`: each data file has one vector, if any."""
+        raise UnsupportedFeature("position deletes of Delta tables", "compact(purge=True) applies deletion vectors.")
+
+    @named_in_errors
+    def generate(self, mode: str) -> GenerateResult:
+        """Write symlink manifests of the version that was opened."""
+        if mode.lower() != _GENERATED:
+            raise InvalidOption(f"GENERATE {mode}: it takes {_GENERATED}.{nearest(mode, [_GENERATED])}")
+        return GenerateResult(*write_symlink_manifests(self.version, self.storage))
+
+    @named_in_errors
+    def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
+        """Write a checkpoint of the newest version; with a `log_retention`, remove older commits before it."""
+        version = checkpoint_version(self.location, self.base_state, self.storage).version
+        if log_retention is not None:
+            clean_up(self.location, self.storage, retention=log_retention, by_minute=False)
+        return CheckpointResult(version)
+
+    def _commit(
+        self,
+        operation: Operation,
+        added: pa.Table | None = None,
+        removed: pa.Table | None = None,
+        reads: Reads | None = None,
+        metadata: Metadata | None = None,
+        protocol: Protocol | None = None,
+        transaction: tuple[str, int] | None = None,
+        changes: pa.Table | None = None,
+    ) -> None:
+        if (new := self.added) is not None:
+            if self.version.metadata != new.before:
+                what = (
+                    "which this write replaces" if new.replaces else f"to which this write adds {', '.join(new.names)}"
+                )
+                raise CommitConflict(
+                    f"{self.name}: another writer changed its columns or properties meanwhile, {what}: repeat the write"
+                )
+            metadata = metadata or new.metadata
+            protocol = protocol or self.version.protocol.with_features(new.protocol.features)
+        DeltaCommit(
+            self.version,
+            self.storage,
+            operation,
+            FileChanges(
+                ADD.empty_table() if added is None else added,
+                REMOVE.empty_table() if removed is None else removed,
+                CDC.empty_table() if changes is None else changes,
+            ),
+            reads or Reads(),
+            metadata,
+            None if protocol == self.version.protocol else protocol,
+            None if transaction is None else Transaction(*transaction),
+            properties=self.options.commit_properties,
+        ).commit()
+
+    @named_in_errors
+    def mode_of(self, statement: Statement) -> Mode:
+        """The option `row-change-mode`, else merge-on-read where the table allows deletion vectors."""
+        return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
+
+    @named_in_errors
+    def delete_writer(self, write_id: str) -> VectorWriter:
+        """The writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
+        check_vectors(self.version.protocol, self.writes.metadata, self.name)
+        properties = self.writes.metadata.properties
+        prefix_length = properties.prefix_length if properties.random_prefixes else 0
+        return VectorWriter(self.location, self.storage, write_id, prefix_length)
+
+    @property
+    def _no_equality_deletes(self) -> UnsupportedFeature:
+        return UnsupportedFeature(
+            f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone."
+        )
+
+    def equality_deletes(self) -> Sequence[str]:
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
+
+    def key_writes(self, keys: Sequence[str]) -> DeltaWrites:
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
+
+    def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
+
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
+
+    @property
+    def upserts_by_default(self) -> bool:
+        """False."""
+        return False
+
+    def append_keys(self) -> None:
+        """None: rows are only added."""
+
+    @named_in_errors
+    def change(self, changes: RowChanges) -> None:
+        """Commit the changes; raises `CommitConflict` if another commit changed what the statement read."""
+        if changes.removed or changes.deletes:
+            self.check_removable()
+        if changes.deletes:
+            check_vectors(self.version.protocol, self.writes.metadata, self.name)
+        removed = [each.location for each in changes.removed]
+        files = changed_files(self.version, self.storage, removed, changes.deletes)
+        actions = file_changes(changes, files, self.writes)
+        self._commit(
+            operation_of(changes, files),
+            actions.added,
+            actions.removed,
+            reads_of_statement(self.scan, self.version, changes.read),
+            marked(self.writes.metadata, changes.files),
+            transaction=self.options.transaction,
+            changes=actions.changes,
+        )
+
+    @named_in_errors
+    def with_columns(self, changes: Sequence[TableChange]) -> DeltaTarget:
+        """The target whose commit changes the columns."""
+        new = [each.column for each in changes if isinstance(each, AddColumn) and not each.parent]
+        inside = [each for each in changes if not isinstance(each, AddColumn) or each.parent]
+        metadata = self.writes.metadata
+        schema, configuration = with_columns(metadata.schema_string, new), dict(metadata.configuration)
+        if metadata.column_mapping_mode != "none":
+            schema, last = mapped(schema, metadata.properties.max_column_id)
+            configuration[DeltaProperties.max_column_id.name] = str(last)
+        brought = {brought_by_type(column.type) for column in t.walk(tuple(new))} - {None}
+        protocol = self._rules_of_rows[0].with_features([name for name in brought if name is not None])
+        made = replace(metadata, schema_string=schema, configuration=configuration)
+        if inside:
+            before = TableState(self.location, protocol, made)
+            after = altered(before, inside, self.scan.snapshot.schema, frozenset())
+            protocol, made = after.protocol, after.metadata
+        check_columns(made)
+        names = [each.name for each in new]
+        for each in inside:
+            path = (*each.parent, each.column.name) if isinstance(each, AddColumn) else getattr(each, "path", ())
+            names.append(dotted_path(path))
+        earlier = () if self.added is None else self.added.names
+        return self.adding(AddedColumns((*earlier, *names), self.version.metadata, protocol, made))
+
+    def adding(self, added: AddedColumns) -> DeltaTarget:
+        """The target whose commit adds the columns, unless the table has just these by now."""
+        has_them = self.version.metadata == added.metadata
+        return replace(self, added=None if has_them else added)
+
+    def commit_columns(self) -> None:
+        """Commit the columns without rows."""
+        if self.added is not None:
+            self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
+
+    @named_in_errors
+    def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> DeltaTarget:
+        """The target whose overwrite replaces the columns, in the same commit.
+
+        Partition columns that are gone are no partition columns any more. Under column mapping, columns of the same
+        name and type keep their ids and physical names, as in Delta on Spark.
+        """
+        if self.writes.clustering:
+            raise UnsupportedFeature(
+                f"overwriteSchema of {self.name}, which has clustering columns", "Use CREATE OR REPLACE TABLE."
+            )
+        known = {column.type for column in t.walk(self.writes.schema.fields)}
+        newer = {str(c.type) for c in t.walk(new.columns) if brought_by_type(c.type) and c.type not in known}
+        if newer:
+            raise UnsupportedFeature(
+                f"overwriteSchema with columns of type {min(newer)}", "Use CREATE OR REPLACE TABLE."
+            )
+        metadata, names = self.version.metadata, new.schema.names
+        partitions = [each for each in metadata.partition_columns if each in names]
+        if repartitions:
+            partitions = [partition_column(new, term) for term in new.partition_by]
+        check_partitioning(new.columns, partitions)
+        schema, configuration = schema_string(new.columns), dict(metadata.configuration)
+        if metadata.column_mapping_mode != "none":
+            schema, last = mapped(with_same_mapping(schema, metadata.schema_string), metadata.properties.max_column_id)
+            configuration[DeltaProperties.max_column_id.name] = str(last)
+        made = replace(metadata, schema_string=schema, partition_columns=tuple(partitions), configuration=configuration)
+        check_columns(made)
+        return self.adding(AddedColumns(tuple(names), metadata, self.version.protocol, made, replaces=True))
+
+    def reopened(self) -> DeltaTarget:
+        """Reopen the table at its newest version; raises `CommitConflict` if another table has replaced it."""
+        now = DeltaTarget.open(self.location, self.options, self.storage, self.identifier).following(self._opened)
+        return replace(now, added=self.added)
+
+    @property
+    def rules(self) -> tuple[int, Protocol, Metadata]:
+        """The version, and the protocol and metadata that written rows obey."""
+        return self.base_state, *self._rules_of_rows
+
+    def check_rules(self, before: tuple[int, Protocol, Metadata]) -> None:
+        """Raise `CommitConflict` if the metadata or the protocol changed since the version `before`.
+
+        Delta treats any such change as a conflict with files that were written before it.
+        """
+        if self.rules[1:] != before[1:]:
+            raise CommitConflict(
+                f"{self.name}: another writer changed its columns, properties or protocol since version "
+                f"{before[0]}: repeat the write"
+            )
+
+    @named_in_errors
+    def following(self, before: TableFormat) -> DeltaTarget:
+        """Return this target if it continues `before`; raise `CommitConflict` if another table has replaced it."""
+        if not isinstance(before, DeltaTable) or not self._opened.continues(before):
+            raise CommitConflict(
+                f"{self.name} was dropped and recreated, or replaced, since it was opened: open it again"
+            )
+        return self
+
+    @named_in_errors
+    def alter(self, changes: Sequence[TableChange]) -> None:
+        """Apply the changes to the version that was opened and commit them; after a conflict, to the newest version.
+
+        Changes of the metadata by other writers are a conflict, as in Delta. The statement is then made anew, which
+        is what running it again would do. A feature that readers must know is dropped in several commits.
+        """
+        if len(changes) == 1 and isinstance(only := changes[0], DropFeature) and is_in_steps(only):
+            check_not_managed(self.version.protocol, f"dropping the feature {only.name!r} of", self.location)
+            return drop_feature(self, only)
+        attempts, target = Attempts(COMMITS), self
+        while True:
+            try:
+                return DeltaAlteration(
+                    target.version, target.scan, target.storage, self.options.commit_properties
+                ).commit(changes)
+            except CommitConflict as error:
+                attempts.again(self.name, error)
+            target = target.reopened()
+
+    @named_in_errors
+    def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
+        """Commit the files and the metadata of an earlier version; a concurrent change of rows is a conflict.
+
+        Delta on Spark refuses such a conflict, too: rows that others add meanwhile are not removed unseen.
+        """
+        return restore(self.scan, self.version, self.storage, version, timestamp, self.check_removable)
+
+    @property
+    def snapshots(self) -> SnapshotManager:
+        """Raise `UnsupportedFeature`: versions have no names, and are in one line."""
+        raise no_refs(self.name)
+
+    def add_files(
+        self,
+        folder: str,
+        partitions: Mapping[str, str],
+        *,
+        check_duplicates: bool,
+        files: Sequence[str] | None = None,
+    ) -> Mapping[str, str]:
+        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        raise UnsupportedFeature(
+            f"adding files to the Delta table {self.name}",
+            "CONVERT TO DELTA makes a table of a folder of Parquet files.",
+        )
+
+    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+        """Raise `UnsupportedFeature`, too."""
+        raise no_refs(self.name)
+
+    def expire(
+        self,
+        older_than: datetime | None,
+        retain_last: int | None = None,
+        *,
+        dry_run: bool = False,
+        snapshots: Sequence[int] = (),
+    ) -> ExpireResult:
+        """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
+        raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")
+
+    @named_in_errors
+    def file_rules(self) -> FileRules:
+        """The table's folder, and the retention of removed files; at least a day by default."""
+        version, schema = self.version, self.scan.snapshot.schema
+        check_vacuum(version.protocol, self.name)
+        retention = version.metadata.properties.removed_file_retention
+        names = {name for field in version.partition_fields(schema) for name in (field.name, field.physical_name)}
+        return FileRules(
+            location=self.location,
+            folders=(self.location,),
+            clock_folder=self.location,
+            metadata_folder=join(self.location, "metadata"),
+            partition_names=names,
+            default_age=max(retention, timedelta(hours=24)),
+            shown=_SHOWN,
+            retention=retention,
+            retention_name=DeltaProperties.removed_file_retention.name,
+            shared_metadata=join(self.location, "metadata"),
+            is_shared=version.metadata.properties.has_iceberg_metadata,
+        )
+
+    def files_removed(self) -> Iterator[pa.Array]:
+        """The files of all `remove` actions in the log, and change data files."""
+        return removed_files(self.reopened().location, self.storage)
+
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+        """Nothing, then the files of the newest version, and those removed after `since`, in parts of the log.
+
+        Change data files are in use for the retention at least.
+        """
+        yield Known(pa.array([], pa.string()))
+        retained = datetime.now(UTC) - self.version.metadata.properties.removed_file_retention
+        location = self.reopened().location
+        yield from parts_in_use(location, self.storage, to_millis(since), to_millis(min(since, retained)))
+
+
+def _write(
+    mode: str,
+    writes: DeltaWrites,
+    files: Sequence[WrittenFile],
+    *,
+    removed: int = 0,
+    changes: Sequence[WrittenFile] = (),
+    is_blind_append: bool = False,
+) -> Operation:
+    """The operation of a write, as Delta on Spark records it."""
+    parameters = {"mode": mode, "partitionBy": json.dumps(list(writes.metadata.partition_columns))}
+    metrics = {
+        "numFiles": len(files),
+        "numOutputRows": sum(each.rows for each in files),
+        "numOutputBytes": sum(each.size for each in files),
+    }
+    if removed:
+        metrics["numRemovedFiles"] = removed
+    if changes:
+        metrics["numAddedChangeFiles"] = len(changes)
+    return Operation("WRITE", parameters, metrics, is_blind_append)

@@ -1,0 +1,153 @@
+"""Iceberg tables that are created, or replaced, with their rows (`lakescan.tables.new_tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.create import commit_replacement
+from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
+from lakescan.catalogs.vended import credentials_for
+from lakescan.common.identifiers import Identifier
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.commit.creation import Replacement, commit_created
+from lakescan.iceberg.commit.row_changes import staged_options, summary_of
+from lakescan.iceberg.scan.named_files import added_since
+from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.iceberg.write.foreign_tables import check_apart, staged_with_files
+from lakescan.iceberg.write.new_table import named_now
+from lakescan.iceberg.write.outcomes import loaded
+from lakescan.options.session_settings import SessionSettings
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
+from lakescan.storage.issued import of_storage
+from lakescan.tables.base import NewTable
+from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.table_writes import WrittenFile
+
+
+@dataclass(frozen=True)
+class NewIcebergTable:
+    """A table of which its catalog has nothing until it is committed; `_metadata` and `_config` are pyiceberg's.
+
+    It can be pickled: other processes write its files, and commit it, by the catalog that they know by the name.
+    """
+
+    identifier: Identifier
+    options: WriteOptions
+    storage: Storage
+    _metadata: Any = field(repr=False)
+    _metadata_location: str = field(repr=False)
+    _io: Any = field(repr=False)
+    _config: Any = field(repr=False)
+
+    is_new = True
+
+    @staticmethod
+    def of(identifier: Identifier, staged: Any, options: WriteOptions) -> NewIcebergTable:
+        """The table, with access to the storage that its catalog gives it, whose rows are staged as `options` say.
+
+        `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
+        """
+        io_properties = of_storage(staged.io.properties)
+        storage = Storage(
+            io_properties=io_properties,
+            key_manager=key_manager_of(identifier.catalog),
+            vended=credentials_for(staged.catalog, staged),
+            allowed=allowed_in(identifier.catalog, staged.metadata_location),
+        )
+        options = staged_options(options, staged.metadata.properties, str(identifier))
+        found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
+        return NewIcebergTable(identifier, options, storage, *found)
+
+    @property
+    def _staged(self) -> Any:
+        from pyiceberg.table import StagedTable
+
+        catalog = connection(self.identifier.catalog)
+        found = (self._metadata, self._metadata_location, self._io)
+        return StagedTable(self.identifier.within, *found, catalog, self._config)
+
+    @property
+    def writes(self) -> IcebergWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return IcebergWrites(self._metadata, self.storage, self.options)
+
+    def of_transaction(self, application: str, number: int) -> NewIcebergTable:
+        """The table, whose rows are those of a transaction."""
+        options = replace(self.options, txn_app_id=application, txn_version=number)
+        options.check_staged()
+        return replace(self, options=options)
+
+    def in_session(self, session: SessionSettings) -> NewIcebergTable:
+        """The table, whose rows are staged as a session says."""
+        options = self.options.in_session(session)
+        return replace(self, options=staged_options(options, self._metadata.properties, str(self.identifier)))
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Make the table with a snapshot of these files; without any, it has no snapshot."""
+        options = self.options
+        with translated(self.identifier):
+            commit_created(
+                self._staged,
+                files,
+                self.storage,
+                summary_of(options),
+                options.branch,
+                is_staged=options.wap_id is not None,
+                transaction=options.transaction,
+            )
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files of the table that has the name now."""
+        return named_now(self._staged, self.storage)
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
+        """The table with a mapping of names to field ids, and the files with the statistics of their footers."""
+        check_apart(folder, self._staged.metadata.location)
+        staged, files = staged_with_files(self._staged, found, self.storage)
+        return replace(self, _metadata=staged.metadata, _metadata_location=staged.metadata_location), files
+
+
+@dataclass(frozen=True)
+class ReplacedIcebergTable:
+    """A table whose definition and rows are replaced."""
+
+    identifier: Identifier
+    _replacement: Replacement
+    options: WriteOptions
+
+    is_new = False
+
+    @cached_property
+    def writes(self) -> IcebergWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return IcebergWrites(self._replacement.metadata, self._replacement.storage, self.options)
+
+    def of_transaction(self, application: str, number: int) -> ReplacedIcebergTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def in_session(self, session: SessionSettings) -> ReplacedIcebergTable:
+        """The table: it has no staged rows."""
+        return self
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Commit the definition and the rows; without files, the table is empty."""
+        made = replace(self._replacement, transaction=self.options.transaction)
+        commit_replacement(self.identifier, made, files)
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files that the table has got since it was opened."""
+        known = self._replacement.before.metadata.snapshots
+        with translated(self.identifier):
+            yield from added_since(loaded(self._replacement.table, self._replacement.storage)[1], known)
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: the files are those of a new table."""
+        raise UnsupportedFeature(f"replacing {self.identifier} by the files of {folder}", "Drop the table first.")

@@ -1,0 +1,99 @@
+"""Changes of rows of Iceberg tables: how they are recorded, and what a commit of them checks.
+
+The rules are those of Iceberg's writer for Spark (`SparkPositionDeltaWrite`, `SparkWrite.CopyOnWriteOperation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.expressions.bind import bind_columns_only
+from lakescan.expressions.predicate import TRUE
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.metadata.transactions import EPOCH, QUERY
+from lakescan.iceberg.write.commit import STAGED_ID
+from lakescan.options.write import WriteOptions
+from lakescan.tables.row_changes import Mode, RowChanges, Statement
+
+
+def staged_options(options: WriteOptions, properties: Mapping[str, str], table: str) -> WriteOptions:
+    """The options of a write, with the branch that `wap-branch` means, and as the session of the rows stages them.
+
+    Raises `InvalidOption` if rows are to be staged in a table that does not have `write.wap.enabled`, or the session
+    stages them in two ways.
+    """
+    is_audited = IcebergProperties(properties, table).is_audited
+    if is_audited:
+        options = replace(options.staged_by_session(), session=options.session.without_staging)
+    if not options.is_staged:
+        return options
+    if not is_audited:
+        name = "wap-id" if options.wap_id is not None else "wap-branch"
+        raise InvalidOption(
+            f"{name} stages rows of {table}, whose property write.wap.enabled is not true: set it first, or write to a "
+            "branch with the option branch"
+        )
+    return options if options.wap_branch is None else replace(options, branch=options.wap_branch, wap_branch=None)
+
+
+def mode_of(statement: Statement, metadata: TableMetadata, options: WriteOptions) -> Mode:
+    """The option `row-change-mode`, else the table's property for the statement.
+
+    Raises `UnsupportedFeature` for merge-on-read in format version 1, which has no delete files: as in Java, it does
+    not stand for copy-on-write there.
+    """
+    properties = metadata.table_properties
+    modes = {
+        Statement.DELETE: lambda: properties.delete_mode,
+        Statement.UPDATE: lambda: properties.update_mode,
+        Statement.MERGE: lambda: properties.merge_mode,
+    }
+    mode = Mode(options.row_change_mode or modes[statement]())
+    if mode is Mode.MERGE_ON_READ and metadata.format_version < 2:
+        raise UnsupportedFeature(
+            f"{statement.upper()} with merge-on-read in {metadata.location}, of format version 1",
+            "Upgrade the table to version 2, or use row-change-mode=copy-on-write.",
+        )
+    return mode
+
+
+def validation_of(changes: RowChanges, base: CommitBase, options: WriteOptions) -> Validation:
+    """What a commit of these changes read, and what commits since must not have changed.
+
+    With isolation `serializable`, they may not have added rows that the statement may read. UPDATE and MERGE that add
+    deletes by position conflict with all deletes of such rows, since they write rows that these may delete. A DELETE
+    does not: rows may be deleted twice, and data files that it removes or deletes from may be gone, too.
+    """
+    deletes_only = changes.statement is Statement.DELETE and not changes.files
+    read = Validation.of(
+        base,
+        where=TRUE if changes.read is None else bind_columns_only(changes.read, base.metadata.schema),
+        isolation=options.isolation_level or _isolation(changes.statement, base.metadata),
+        checks_deletes=changes.statement is not Statement.DELETE and bool(changes.deletes),
+        ignores_deletes=deletes_only,
+        all_deleted=deletes_only,
+    )
+    start = options.validate_from_snapshot_id
+    return read if start is None else replace(read, start=start)
+
+
+def _isolation(statement: Statement, metadata: TableMetadata) -> str:
+    properties = metadata.table_properties
+    match statement:
+        case Statement.DELETE:
+            return properties.delete_isolation
+        case Statement.UPDATE:
+            return properties.update_isolation
+    return properties.merge_isolation
+
+
+def summary_of(options: WriteOptions) -> dict[str, str]:
+    """What the options add to the summary of a snapshot."""
+    epoch = {} if options.transaction is None else {QUERY: options.transaction[0], EPOCH: str(options.transaction[1])}
+    staged = {} if options.wap_id is None else {STAGED_ID: options.wap_id}
+    return {**options.commit_properties, **epoch, **staged}

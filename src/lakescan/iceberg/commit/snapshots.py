@@ -1,0 +1,141 @@
+"""The branches, tags and snapshots of an Iceberg table: what `SnapshotManager` offers, committed by its catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakescan.catalogs.lookup import translated
+from lakescan.common.identifiers import Identifier
+from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.common.timestamps import to_millis
+from lakescan.errors import InvalidOption, NoSuchSnapshot
+from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention
+from lakescan.formats.table_format import SnapshotSelector
+from lakescan.iceberg.alter.nulls import check_no_nulls
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.cherry_pick import cherry_pick
+from lakescan.iceberg.write.outcomes import again
+from lakescan.iceberg.write.refs import (
+    RefMove,
+    check_new,
+    current_set,
+    dropped,
+    fast_forwarded,
+    made,
+    moved,
+    ref_update,
+    rolled_back,
+    rolled_back_before,
+    staged,
+)
+from lakescan.storage import Storage
+from lakescan.tables.results import RefResult
+
+
+@dataclass(frozen=True)
+class IcebergSnapshots:
+    """The branches, tags and snapshots of a table: `table` is pyiceberg's, `opened` the same as lakescan read it."""
+
+    identifier: Identifier
+    table: Any
+    opened: IcebergTable
+    storage: Storage
+    retries: RetryPolicy
+
+    def create(
+        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfThere
+    ) -> RefResult:
+        """Make a branch or tag; a branch of a table without snapshots gets an empty one, as in Java."""
+        check_new(self.opened.metadata, kind, name, retention)
+
+        def rule(now: IcebergTable) -> RefMove:
+            known = now.metadata.refs.get(name)
+            if known is not None and if_there in (IfThere.KEEP, IfThere.REFUSE):
+                return made(now.metadata, kind, name, known.snapshot_id, retention, if_there)
+            return made(now.metadata, kind, name, self._id(now, at), retention, if_there)
+
+        is_empty = self.opened.metadata.current_snapshot_id is None and at == SnapshotSelector()
+        is_new = name not in self.opened.metadata.refs and if_there is not IfThere.ONLY_REPLACE
+        if kind is RefKind.BRANCH and is_empty and is_new:
+            return self._created_empty(name, retention)
+        return self._moved(rule)
+
+    def _id(self, now: IcebergTable, at: SnapshotSelector) -> int:
+        found = now.snapshot(at).id
+        if found is None:
+            raise NoSuchSnapshot(f"{self.identifier} has no snapshot yet that a branch or tag could name: write to it")
+        return found
+
+    def _created_empty(self, name: str, retention: RefRetention) -> RefResult:
+        attempts, at, now = Attempts(self.retries), copy(self.table), self.opened
+        with translated(self.identifier):
+            while True:
+                producer = SnapshotProducer(
+                    CommitBase(now.metadata, at.metadata, name), self.storage, "append", FileChanges()
+                )
+                move = made(now.metadata, RefKind.BRANCH, name, producer.snapshot_id, retention, IfThere.REFUSE)
+                known = set(self.opened.metadata.snapshots)
+                failed = commit_snapshot(at, producer, known, self.storage, then=(ref_update(move),))
+                if failed is None:
+                    return RefResult(name, None, producer.snapshot_id)
+                again(attempts, str(self.identifier), failed)
+                at, now = failed.table, failed.now
+
+    def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:
+        """Drop a branch or tag; snapshots that only it named stay until they expire."""
+        return self._moved(lambda now: dropped(now.metadata, kind, name, if_exists=if_exists))
+
+    def fast_forward(self, branch: str, to: str) -> RefResult:
+        """Move a branch to a descendant of its newest snapshot."""
+        return self._moved(lambda now: fast_forwarded(now.metadata, branch, to))
+
+    def rollback(self, version: int | None, before: datetime | None) -> RefResult:
+        """Move the current state to an ancestor."""
+        if before is not None:
+            return self._moved(lambda now: rolled_back_before(now.metadata, to_millis(before)))
+        assert version is not None
+        return self._moved(lambda now: rolled_back(now.metadata, version))
+
+    def set_current(self, at: SnapshotSelector) -> RefResult:
+        """Make any state of the table the current one."""
+        return self._moved(lambda now: current_set(now.metadata, self._id(now, at)))
+
+    def cherry_pick(self, version: int) -> RefResult:
+        """Apply the changes of a snapshot to the current state."""
+        with translated(self.identifier):
+            before, after = cherry_pick(
+                self.table, self.opened, version, self.storage, self.retries, self._check_picked
+            )
+        return RefResult(MAIN, before, after)
+
+    def publish(self, wap_id: str) -> RefResult:
+        """Apply the changes of the snapshot that was staged with an id."""
+        if not isinstance(wap_id, str) or not wap_id:
+            raise InvalidOption(f"wap_id={wap_id!r}: expected the id that the changes were staged with, a string")
+        return self.cherry_pick(staged(self.opened.metadata, wap_id).id)
+
+    def _check_picked(self, now: IcebergTable, picked: int) -> None:
+        check_no_nulls(now, picked, self.storage, added=True)
+
+    def _moved(self, rule: Callable[[IcebergTable], RefMove]) -> RefResult:
+        def proven(now: IcebergTable) -> RefMove:
+            move = rule(now)
+            if move.new_rows is not None:
+                check_no_nulls(now, move.new_rows, self.storage)
+            return move
+
+        with translated(self.identifier):
+            move = moved(self.table, self.opened, self.storage, self.retries, proven)
+        before, after = move.before, move.after
+        changed = before is not None and after is not None and before.retention != after.retention
+        ids = [None if each is None else each.snapshot_id for each in (before, after)]
+        return RefResult(move.name, ids[0], ids[1], changed)

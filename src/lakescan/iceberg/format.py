@@ -1,0 +1,184 @@
+"""Iceberg as a format: how its tables are found, opened, created and written to.
+
+What opens, creates or writes is imported by the method that needs it: reading a table imports nothing that writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
+from lakescan.common.identifiers import Identifier
+from lakescan.common.types import Field
+from lakescan.definition.column_rules import Declared
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.errors import LakescanError, TableExists, UnsupportedFeature
+from lakescan.formats.table_format import TableFormat
+from lakescan.formats.table_path import TablePath
+from lakescan.iceberg.metadata.locate import is_metadata_file
+from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage, join
+from lakescan.tables.scan_spec import ScanSpec
+
+if TYPE_CHECKING:
+    from lakescan.iceberg.commit.create_with_rows import NewIcebergTable, ReplacedIcebergTable
+    from lakescan.iceberg.target import IcebergTarget
+
+_FOLDER = "metadata"
+
+
+class IcebergFormat:
+    """Iceberg tables are names in a catalog, or folders that no catalog owns; metadata files can be read."""
+
+    name = "iceberg"
+    marker: str = f"{_FOLDER}/ (Iceberg)"
+    is_written_by_location = True
+
+    def is_metadata_file(self, location: str) -> bool:
+        """Whether the location names a metadata JSON."""
+        return is_metadata_file(location)
+
+    def is_at(self, location: str, storage: Storage) -> bool:
+        """Whether the folder has a metadata folder."""
+        return storage.exists(join(location, _FOLDER))
+
+    def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
+        """The table in a folder."""
+        return self.at(path, storage, options) if self.is_at(path, storage) else None
+
+    def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
+        """The path as it is given."""
+        return TablePath(path)
+
+    def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
+        """A scan of the table's newest metadata, or of one metadata file."""
+        from lakescan.iceberg.table import IcebergTable
+
+        return ScanSpec(IcebergTable.open(path.location, storage), storage, path.location, options)
+
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
+        """A scan of the table that the catalog names; refreshed by asking the catalog."""
+        from lakescan.iceberg.table import IcebergTable
+
+        table = IcebergTable.of(InCatalog(name, found.planning), storage, found.location)
+        return ScanSpec(table, storage, str(name), options)
+
+    def open_target(
+        self,
+        location: str,
+        name: Identifier | None,
+        options: WriteOptions,
+        storage: Storage,
+        known: TableFormat | None = None,
+    ) -> IcebergTarget:
+        """The table of the name or, without one, of the folder; raises `UnsupportedFeature` if a catalog owns that."""
+        from lakescan.iceberg.table import IcebergTable
+        from lakescan.iceberg.target import IcebergTarget
+
+        if name is None:
+            from lakescan.iceberg.write.version_files import VersionFiles
+
+            VersionFiles(location, storage).check_owner()
+        metadata = known.metadata if isinstance(known, IcebergTable) else None
+        return IcebergTarget.open(name or Identifier.of_path(location), options, storage, metadata)
+
+    def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
+        """Columns of the types of the format version in `properties`."""
+        from lakescan.definition.from_rows import iceberg_columns
+        from lakescan.iceberg.metadata.format_versions import chosen_version
+
+        return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)
+
+    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+        """Create a table in the catalog."""
+        from lakescan.catalogs.create import create_iceberg
+
+        create_iceberg(catalog, name, definition)
+
+    def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Raise `UnsupportedFeature`: a table is created in a catalog."""
+        raise _needs_a_name(location)
+
+    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+        """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
+        from lakescan.catalogs.create import commit_replacement, replacement_of
+
+        commit_replacement(name, replacement_of(catalog, name, definition, {}))
+
+    def new_table(
+        self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
+    ) -> NewIcebergTable:
+        """A table that the catalog has only once it is committed."""
+        from lakescan.catalogs.create import stage_iceberg
+        from lakescan.iceberg.commit.create_with_rows import NewIcebergTable
+
+        return NewIcebergTable.of(name, stage_iceberg(catalog, name, definition), options)
+
+    def new_table_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> NewIcebergTable:
+        """Raise `UnsupportedFeature`: a table is created in a catalog."""
+        raise _needs_a_name(location)
+
+    def replacement(
+        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+    ) -> ReplacedIcebergTable:
+        """What replaces columns, partition spec, sort order, properties and rows in one commit."""
+        from lakescan.catalogs.create import replacement_of
+        from lakescan.iceberg.commit.create_with_rows import ReplacedIcebergTable
+        from lakescan.iceberg.commit.row_changes import staged_options, summary_of
+        from lakescan.iceberg.metadata.table_metadata import MAIN
+
+        replacement = replacement_of(catalog, name, definition, summary_of(options))
+        staged = staged_options(options, replacement.metadata.properties, str(name))
+        if staged.is_staged or staged.branch != MAIN:
+            raise UnsupportedFeature(
+                f"replacing {name} by rows that are staged (wap-id, wap-branch, and the session's settings for them)",
+                "The columns of all branches are replaced at once: overwrite its rows (Table.overwrite), which are "
+                "staged, or replace it without write.wap.enabled.",
+            )
+        return ReplacedIcebergTable(name, replacement, options)
+
+    def declared(self, scan: ScanSpec) -> Declared:
+        """Nothing: columns have all of it."""
+        return Declared()
+
+    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+        """Register the metadata file that the scan reads."""
+        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+
+        from lakescan.catalogs.answers import check_readable
+        from lakescan.catalogs.outcomes import settled
+        from lakescan.iceberg.scan.neighbours import warn_of_copy
+        from lakescan.iceberg.table import IcebergTable
+
+        location = scan.to_options()["path"]
+        check_readable(scan.storage.read(location), location)  # catalogs may look at it only once it has the name
+
+        def is_made() -> bool | None:
+            try:
+                now = catalog.load_table(name.within)
+            except NoSuchTableError:
+                return None
+            return location in (now.metadata_location, *(each.metadata_file for each in now.metadata.metadata_log))
+
+        with translated(name):
+            try:
+                settled(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
+            except TableAlreadyExistsError as error:
+                raise TableExists(f"{name} already exists") from error
+        with suppress(LakescanError):  # the table is registered, whether or not the store answers here
+            warn_of_copy(IcebergTable.open(location, scan.storage), f"{name} was registered from")
+
+
+def _needs_a_name(location: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"creating an Iceberg table by its location ({location})",
+        "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog). A catalog of type "
+        "hadoop is a folder, its warehouse, and tables that it has are also written by their folders.",
+    )

@@ -1,0 +1,1 @@
+"""Maintenance of Iceberg tables: expiry, rewritten manifests and deletes, statistics."""

@@ -1,0 +1,228 @@
+"""Statistics files of Iceberg tables: computed from rows or manifests, stored, and named in the metadata."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.arrays import no_rows
+from lakescan.common.executors import LOCAL, ExchangingExecutor, PlanningExecutor
+from lakescan.common.retries import RetryPolicy
+from lakescan.common.schema import Schema
+from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
+from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_list import own_manifests
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.statistics.partition_counts import COUNTS, PartitionCounts, counts_schema, summed
+from lakescan.iceberg.statistics.partition_file import read_counts, write_counts
+from lakescan.iceberg.statistics.puffin import write_sketches
+from lakescan.iceberg.statistics.register import register
+from lakescan.iceberg.statistics.single_values import hashes_of, is_hashed
+from lakescan.iceberg.statistics.theta_sketch import ThetaSketch
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.reader import read_group
+from lakescan.storage import Storage, join
+from lakescan.tables.results import StatisticsResult
+from lakescan.tables.scan_spec import ScanSpec
+
+_LOG = logging.getLogger("lakescan")
+_MANY = 64  # tables of counts that are added up at once
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table whose statistics are computed: `table` is pyiceberg's, `scan` reads the same state of it."""
+
+    table: Any
+    scan: ScanSpec
+    metadata: TableMetadata
+    storage: Storage
+    retries: RetryPolicy
+
+    def snapshot(self, version: int | None) -> IcebergSnapshot | None:
+        """The snapshot of an id, by default the current one, if there is any; raises `NoSuchSnapshot`."""
+        wanted = self.metadata.current_snapshot_id if version is None else version
+        if wanted is None:
+            return None
+        if wanted not in self.metadata.snapshots:
+            raise NoSuchSnapshot(f"{self.metadata.location} has no snapshot {wanted}: see Table.history()")
+        return self.metadata.snapshots[wanted]
+
+
+@dataclass(frozen=True)
+class _Sketching:
+    """Makes a sketch of each column of a task group's rows, as bytes. Pickled for workers."""
+
+    context: ReadContext
+    types: tuple[t.Type, ...]
+
+    def __call__(self, group: TaskGroup) -> list[bytes]:
+        sketches = [ThetaSketch() for _ in self.types]
+        for batch in read_group(group, self.context):
+            for place, kind in enumerate(self.types):
+                sketches[place] = sketches[place].with_hashes(hashes_of(batch.column(place), kind))
+        return [each.serialized() for each in sketches]
+
+    def parts(self, group: TaskGroup) -> Iterator[tuple[int, pa.Table]]:
+        """The same, each with the number of its column: workers unite those of one column."""
+        for number, sketch in enumerate(self(group)):
+            yield number, pa.table({"number": [number], "sketch": pa.array([sketch], pa.binary())})
+
+
+def _united(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
+    """The number of a column, and the sketch of all its parts; one of them is held at a time."""
+    number, whole = -1, ThetaSketch()
+    for part in parts:
+        number = part["number"][0].as_py()
+        whole = whole.united(ThetaSketch.parse(part["sketch"][0].as_py()))
+    return number, whole.serialized()
+
+
+def _sketches(sketching: _Sketching, plan: ScanPlan, executor: PlanningExecutor | None) -> list[ThetaSketch]:
+    """The sketch of each column."""
+    found = [ThetaSketch() for _ in sketching.types]
+    if isinstance(executor, ExchangingExecutor):
+        for number, data in executor.exchange(sketching.parts, plan.groups, _united, len(found)):
+            found[number] = ThetaSketch.parse(data)
+        return found
+    for parts in (executor or LOCAL).map(sketching, plan.groups):
+        found = [one.united(ThetaSketch.parse(other)) for one, other in zip(found, parts, strict=True)]
+    return found
+
+
+def compute_statistics(
+    opened: Opened, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
+) -> StatisticsResult:
+    """Write a sketch of the distinct values of each column; see `MetadataFiles.compute_statistics`."""
+    from pyiceberg.table.statistics import StatisticsFile
+    from pyiceberg.table.update import SetStatisticsUpdate
+
+    snapshot = opened.snapshot(version)
+    if snapshot is None:
+        return StatisticsResult(None)
+    scan = opened.scan.as_of(version=snapshot.id)
+    fields = _chosen(scan.snapshot.schema, columns)
+    names = [scan.snapshot.schema.reference_of[each.id] for each in fields]
+    scan = scan.select(*names)
+    plan = scan.plan()
+    sketching = _Sketching(scan.read_context(plan), tuple(each.type for each in fields))
+    sketches = _sketches(sketching, plan, executor)
+    location = join(opened.metadata.metadata_folder, f"{snapshot.id}-{uuid.uuid4()}.stats")
+    by_field = {each.id: sketch for each, sketch in zip(fields, sketches, strict=True)}
+    file = write_sketches(by_field, snapshot, location, opened.storage)
+    update = SetStatisticsUpdate(statistics=StatisticsFile(**file))
+    register(opened.table, update, location, snapshot.id, opened.storage, opened.retries)
+    return StatisticsResult(location, {name: each.estimate for name, each in zip(names, sketches, strict=True)})
+
+
+def _chosen(schema: Schema, columns: Sequence[str] | None) -> list[t.Field]:
+    """The fields of these names, or all columns of primitive types."""
+    if columns is None:
+        found = [each for each in schema.fields if is_hashed(each.type)]
+    else:
+        found = list({each.id: each for each in map(schema.field, columns)}.values())
+    if not found:
+        raise InvalidOption("there are no columns to compute statistics of")
+    if wrong := next((each for each in found if not is_hashed(each.type)), None):
+        raise UnsupportedFeature(
+            f"numbers of distinct values of {schema.path_of[wrong.id]}, which is {wrong.type}",
+            "Name columns, or members of structs, of primitive types.",
+        )
+    if inside := next((each for each in found if schema.struct_path(each.id)[-1].id != each.id), None):
+        raise UnsupportedFeature(
+            f"numbers of distinct values of {schema.path_of[inside.id]}, which is inside a list or map"
+        )
+    return found
+
+
+def compute_partition_statistics(
+    opened: Opened, version: int | None, executor: PlanningExecutor | None
+) -> StatisticsResult:
+    """Write the counts of each partition; see `MetadataFiles.compute_partition_statistics`.
+
+    Counts of an ancestor are the start, if its file is there: only the manifests since are read.
+    """
+    from pyiceberg.table.statistics import PartitionStatisticsFile
+    from pyiceberg.table.update import SetPartitionStatisticsUpdate
+
+    metadata, storage = opened.metadata, opened.storage
+    if not metadata.partition_type.fields or all(each.is_unpartitioned for each in metadata.specs.values()):
+        raise UnsupportedFeature(
+            f"partition statistics of {metadata.location}, which is not partitioned",
+            "Table.inspect('partitions') counts all of it.",
+        )
+    snapshot = opened.snapshot(version)
+    if snapshot is None:
+        return StatisticsResult(None)
+    files = {each.snapshot_id: each.statistics_path for each in opened.table.metadata.partition_statistics}
+    if snapshot.id in files:
+        return StatisticsResult(files[snapshot.id])
+    counts = _counted_since(opened, snapshot, files, executor)
+    if counts is None:
+        manifests = manifest_files(snapshot_manifests(snapshot, metadata, storage))
+        counts = _counted(PartitionCounts(metadata, storage), manifests, executor)
+    if not counts.num_rows:
+        return StatisticsResult(None)
+    location = join(metadata.metadata_folder, f"partition-stats-{snapshot.id}-{uuid.uuid4()}.parquet")
+    size = write_counts(counts, metadata.partition_type, metadata.format_version, location, storage)
+    file = {"snapshot-id": snapshot.id, "statistics-path": location, "file-size-in-bytes": size}
+    update = SetPartitionStatisticsUpdate(partition_statistics=PartitionStatisticsFile(**file))
+    register(opened.table, update, location, snapshot.id, storage, opened.retries)
+    return StatisticsResult(location)
+
+
+def _counted_since(
+    opened: Opened, snapshot: IcebergSnapshot, files: dict[int, str], executor: PlanningExecutor | None
+) -> pa.Table | None:
+    """The counts of the nearest ancestor that has a file, and the changes since; None if these are not known."""
+    metadata, storage = opened.metadata, opened.storage
+    since: list[IcebergSnapshot] = []
+    for each in ancestors(metadata.snapshots, snapshot.id):
+        if each.id in files:
+            break
+        since.append(each)
+    else:
+        return None
+    location = files[each.id]
+    if not location.endswith(".parquet"):
+        return None
+    try:
+        before = read_counts(location, metadata.partition_type, storage)
+    except (CorruptData, MissingFile) as error:
+        _LOG.warning("all partitions are counted again, since the statistics before cannot be read: %s", error)
+        return None
+    listed = pa.concat_tables(own_manifests(since, storage))
+    if listed["added_snapshot_id"].null_count:
+        return None  # version 1 may leave out whose manifests they are
+    change = _counted(PartitionCounts(metadata, storage, changes=True), manifest_files(listed), executor)
+    counts = summed(pa.concat_tables([before, change]).combine_chunks())
+    if any(pc.min(counts[name]).as_py() < 0 for name in COUNTS if counts.num_rows):
+        _LOG.warning("all partitions are counted again: %s contradicts the table's commits since", location)
+        return None
+    return counts
+
+
+def _counted(
+    counting: PartitionCounts, manifests: Sequence[ManifestFile], executor: PlanningExecutor | None
+) -> pa.Table:
+    """The counts of manifests, added up as they come: memory is bounded by the partitions."""
+    kept = [no_rows(counts_schema(counting.metadata.partition_type))]
+    for found in (executor or LOCAL).map(counting, manifests):
+        kept.append(found)
+        if len(kept) == _MANY:
+            kept = [_added(kept)]
+    return _added(kept)
+
+
+def _added(parts: Sequence[pa.Table]) -> pa.Table:
+    return summed(pa.concat_tables(parts).combine_chunks())

@@ -1,0 +1,62 @@
+"""The statistics of an Iceberg table, and copies of its metadata: what `MetadataFiles` offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.catalogs.lookup import translated
+from lakescan.common.executors import LOCAL, PlanningExecutor
+from lakescan.common.identifiers import Identifier
+from lakescan.common.retries import RetryPolicy
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.maintenance.compute_statistics import Opened, compute_partition_statistics, compute_statistics
+from lakescan.iceberg.relocation.rewrite import rewrite_paths
+from lakescan.iceberg.table import IcebergTable
+from lakescan.tables.metadata_files import PathRewrite
+from lakescan.tables.results import PathsResult, StatisticsResult
+from lakescan.tables.scan_spec import ScanSpec
+
+
+@dataclass(frozen=True)
+class IcebergMetadataFiles:
+    """A table by its name: `table` is pyiceberg's, `opened` and `scan` the same state as lakescan read it."""
+
+    identifier: Identifier
+    table: Any
+    opened: IcebergTable
+    scan: ScanSpec
+    retries: RetryPolicy
+
+    @property
+    def _opened(self) -> Opened:
+        if self.opened.metadata.table_properties.is_encrypted:
+            raise UnsupportedFeature(
+                f"statistics files of the encrypted table {self.identifier}", "They would not be encrypted."
+            )
+        return Opened(self.table, self.scan, self.opened.metadata, self.opened.storage, self.retries)
+
+    def compute_statistics(
+        self, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
+    ) -> StatisticsResult:
+        """Estimate the numbers of distinct values of columns, as Theta sketches in a Puffin file."""
+        with translated(self.identifier):
+            return compute_statistics(self._opened, columns, version, executor)
+
+    def compute_partition_statistics(self, version: int | None, executor: PlanningExecutor | None) -> StatisticsResult:
+        """Count rows and files by partition, in a Parquet file."""
+        with translated(self.identifier):
+            return compute_partition_statistics(self._opened, version, executor)
+
+    def rewrite_paths(self, wanted: PathRewrite, executor: PlanningExecutor | None) -> PathsResult:
+        """Write the metadata again with other paths."""
+        done = rewrite_paths(
+            self.opened,
+            (wanted.source, wanted.target),
+            (wanted.start, wanted.end),
+            executor or LOCAL,
+            wanted.staging,
+            lists_files=wanted.lists_files,
+        )
+        return PathsResult(done.latest_version, done.file_list, done.staging, done.manifests, done.delete_files)

@@ -1,0 +1,593 @@
+"""An Iceberg table in a catalog as the target of a write. Commits go through the catalog, with pyiceberg."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.catalogs.create import commit_replacement
+from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.metrics import report_commit, wants_commits
+from lakescan.catalogs.other_tables import named_by, tables_that_may_share
+from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
+from lakescan.catalogs.vended import credentials_for
+from lakescan.common.identifiers import Identifier
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
+from lakescan.common.timestamps import to_millis
+from lakescan.common.version import own_version
+from lakescan.definition.table_changes import TableChange
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
+from lakescan.expressions.bind import bind_columns_only
+from lakescan.expressions.predicate import TRUE
+from lakescan.formats.table_format import SnapshotSelector, TableFormat
+from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
+from lakescan.iceberg.alter.commit import alter, check_proofs
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.creation import Replacement
+from lakescan.iceberg.commit.encryption import check_catalog
+from lakescan.iceberg.commit.equality_files import equality_files
+from lakescan.iceberg.commit.producer import NewSnapshot
+from lakescan.iceberg.commit.restore import restore
+from lakescan.iceberg.commit.row_changes import mode_of, staged_options, summary_of, validation_of
+from lakescan.iceberg.commit.snapshots import IcebergSnapshots
+from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.commit.written_files import partitions_of
+from lakescan.iceberg.maintenance.metadata_files import IcebergMetadataFiles
+from lakescan.iceberg.metadata.expired_snapshots import Retention
+from lakescan.iceberg.metadata.locate import InFolder
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
+from lakescan.iceberg.metadata.transactions import has_transaction
+from lakescan.iceberg.scan.expired_files import parts_of
+from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
+from lakescan.iceberg.scan.neighbours import named_by_neighbours, warn_of_copy
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.add_files import add_files
+from lakescan.iceberg.write.branches import with_branch
+from lakescan.iceberg.write.collector import check_not_collected
+from lakescan.iceberg.write.commit import IcebergCommit
+from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
+from lakescan.iceberg.write.expire import commit_expiry
+from lakescan.iceberg.write.outcomes import again, check_same
+from lakescan.iceberg.write.redefine import with_other_columns
+from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
+from lakescan.iceberg.write.row_deletes import IcebergDeletes
+from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
+from lakescan.planning.report import CommitReport
+from lakescan.storage import FileEntry, Storage, join
+from lakescan.storage.issued import of_storage
+from lakescan.storage.locations import is_in, normal
+from lakescan.tables.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
+from lakescan.tables.removed import Removed
+from lakescan.tables.results import (
+    CheckpointResult,
+    ExpireResult,
+    GenerateResult,
+    ManifestsResult,
+    PositionDeletesResult,
+    RestoreResult,
+)
+from lakescan.tables.row_changes import DeleteWriter, Mode, RowChanges, Statement
+from lakescan.tables.save import removed_on_failure
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
+
+_LOG = logging.getLogger("lakescan")
+_SKEW = timedelta(minutes=5)  # that clocks may disagree by
+
+
+@dataclass(frozen=True)
+class IcebergTarget:
+    """An Iceberg table by its identifier; `_table` is pyiceberg's table, with the same metadata as `scan`.
+
+    `_known` is metadata that was parsed before, which serves if the table still has it.
+    """
+
+    identifier: Identifier
+    options: WriteOptions
+    storage: Storage
+    _table: Any = field(repr=False)
+    _known: TableMetadata | None = field(default=None, repr=False)
+    added: AddedColumns | None = None
+    _replacement: Replacement | None = field(default=None, repr=False)
+
+    @staticmethod
+    def open(
+        identifier: Identifier,
+        options: WriteOptions,
+        storage: Storage | None = None,
+        known: TableMetadata | None = None,
+    ) -> IcebergTarget:
+        """Load the table; create the branch at the current snapshot if it is missing, as Java does.
+
+        `known` is the metadata of a state that was read before. Raises `NoSuchTable`.
+        """
+        catalog = _catalog_of(identifier, storage)
+        with translated(identifier):
+            table = catalog.load_table(identifier.within)
+            if (check_writable := getattr(catalog, "check_writable", None)) is not None:
+                check_writable(table)
+            if IcebergProperties(table.metadata.properties, str(identifier)).is_encrypted:
+                check_catalog(catalog, str(identifier), keeps_snapshots=True)
+            options = staged_options(options, table.metadata.properties, str(identifier))
+            table = with_branch(table, options.branch)
+        if storage is None:
+            storage = Storage(
+                io_properties=of_storage(table.io.properties),
+                key_manager=key_manager_of(identifier.catalog),
+                vended=credentials_for(catalog, table),
+                allowed=allowed_in(identifier.catalog, table.metadata_location),
+            )
+        target = IcebergTarget(identifier, options, storage, table, known)
+        if not table.metadata_location.startswith(f"{table.metadata.location}/"):
+            warn_of_copy(target.opened, f"writing {identifier} from")
+        return target
+
+    @property
+    def name(self) -> str:
+        """The table's identifier."""
+        return str(self.identifier)
+
+    @cached_property
+    def writes(self) -> IcebergWrites:
+        """How to write data files: by the default partition spec and the current schema, or that of `with_schema`."""
+        given = self._table.metadata if self._with_columns is None else self._with_columns.given
+        if self._replacement is not None:
+            given = self._replacement.metadata
+        writes = IcebergWrites(given, self.storage, self.options)
+        if writes.properties.is_encrypted:
+            check_catalog(self._table.catalog, self.name)
+        return writes
+
+    @cached_property
+    def _with_columns(self) -> WithColumns | None:
+        """The table with the columns that a commit adds."""
+        return None if self.added is None else self.added.on(self._table, self.opened)
+
+    @property
+    def identity(self) -> str:
+        """The table's UUID."""
+        return str(self._table.metadata.table_uuid)
+
+    @cached_property
+    def opened(self) -> IcebergTable:
+        """The table read from its metadata file, which has all snapshots even if the catalog returns fewer.
+
+        The file is not read again if the known metadata is of the same file and table.
+        """
+        location, known = self._table.metadata_location, self._known
+        if known is not None and (known.source, known.uuid) == (location, self.identity):
+            return IcebergTable(known, self.storage, InFolder(location, self.storage))
+        return IcebergTable.open(location, self.storage)
+
+    @property
+    def base_state(self) -> frozenset[int]:
+        """The ids of the snapshots of the opened metadata."""
+        return frozenset(self.opened.metadata.snapshots)
+
+    def files_added_since(self, base: frozenset[int]) -> Iterator[pa.Array]:
+        """Reload the table; return the files of all snapshots that are not in `base`."""
+        return added_since(self.reopened().opened, base)
+
+    @cached_property
+    def scan(self) -> ScanSpec:
+        """A scan of the branch at the opened metadata, whatever the session reads."""
+        branch = self.options.branch
+        selector = SnapshotSelector(branch=branch if branch in self._table.metadata.refs else MAIN)
+        table, made = self.opened, self._with_columns
+        if made is not None:
+            table = IcebergTable(made.metadata, self.storage, InFolder(self._table.metadata_location, self.storage))
+        manager = key_manager_name(self.identifier.catalog)  # which workers import
+        options = ReadOptions() if manager is None else ReadOptions.of({"key-manager": manager})
+        return ScanSpec(table, self.storage, self.name, options, selector=selector)
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """By the properties `commit.retry.*`."""
+        return self.opened.metadata.table_properties.retry_policy(COMMITS)
+
+    @property
+    def retries_overwrites(self) -> bool:
+        """False: commits are validated, and go onto concurrent ones that do not conflict with them."""
+        return False
+
+    @property
+    def has_dynamic_overwrites(self) -> bool:
+        """True: an unpartitioned table is one partition, which no rows leave as it is, as in Java."""
+        return True
+
+    def check_removable(self) -> None:
+        """Accept all tables."""
+
+    @property
+    def change_files(self) -> None:
+        """None: changes are computed from data files and deletes."""
+
+    def has_committed(self) -> bool:
+        """Whether the branch has this transaction, or a later one of its application; see `has_transaction`."""
+        if self.options.transaction is None:
+            return False
+        if self.options.wap_id is not None:
+            raise InvalidOption("wap-id is not for streams: use wap-branch")
+        return has_transaction(self.opened.metadata, self.options.branch, *self.options.transaction)
+
+    def append(self, files: Sequence[WrittenFile]) -> None:
+        """Commit an append; it is retried after concurrent commits."""
+        with translated(self.identifier):
+            self._commit().append(files)
+
+    def replace(
+        self,
+        removed: Sequence[Removed],
+        files: Sequence[WrittenFile],
+        what: Overwritten,
+        changes: Sequence[WrittenFile] | None = None,
+    ) -> None:
+        """Commit the replacement; it is retried after commits that do not touch what it read."""
+        with translated(self.identifier):
+            commit = self._commit()
+            read = self._read(files, what, commit.base)
+            commit.replace([each.location for each in removed], files, read, is_dynamic=what.dynamic)
+
+    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """Commit the replacement of all files, as `replace` does; with other columns, any other commit conflicts."""
+        if self._replacement is not None:
+            return commit_replacement(self.identifier, self._replacement, files)
+        return self.replace(removed, files, Overwritten())
+
+    def _read(self, files: Sequence[WrittenFile], what: Overwritten, base: CommitBase) -> Validation:
+        """What an overwrite read, by the options `isolation-level` and `validate-from-snapshot-id`."""
+        options, schema = self.options, base.metadata.schema
+        read = Validation.of(base, isolation=options.isolation_level or SERIALIZABLE, checks_removed=True)
+        if options.validate_from_snapshot_id is not None:
+            read = replace(read, start=options.validate_from_snapshot_id)
+        if what.dynamic and not base.metadata.specs[base.metadata.default_spec_id].is_unpartitioned:
+            return replace(read, partitions=partitions_of(files, base))
+        return replace(read, where=TRUE if what.where is None else bind_columns_only(what.where, schema))
+
+    def check_rewritable(self) -> None:
+        """Accept all tables."""
+
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
+        """Commit files that hold the same rows as those they replace (a `replace` snapshot).
+
+        It is retried after commits that leave the files and add no deletes by position to them.
+        """
+        with translated(self.identifier):
+            commit = self._commit()
+            read = Validation.of(commit.base, same_rows=how.keeps_sequence_number is not False)
+            commit.rewrite(
+                [each.location for each in removed],
+                files,
+                read,
+                how.deletes,
+                keeps_sequence_number=bool(how.keeps_sequence_number),
+            )
+
+    def alter(self, changes: Sequence[TableChange]) -> None:
+        """Change columns, layout and properties in one commit; see `iceberg_alter`."""
+        with translated(self.identifier):
+            alter(self._table, self.opened, self.storage, changes, self.retries)
+
+    @property
+    def snapshots(self) -> IcebergSnapshots:
+        """Its branches, tags and snapshots."""
+        check_not_collected(self._table, "changing branches, tags or snapshots of")
+        return IcebergSnapshots(self.identifier, self._table, self.opened, self.storage, self.retries)
+
+    @property
+    def metadata_files(self) -> IcebergMetadataFiles:
+        """Its statistics, and copies of its metadata."""
+        check_not_collected(self._table, "writing statistics or metadata of")
+        return IcebergMetadataFiles(self.identifier, self._table, self.opened, self.scan, self.retries)
+
+    def check_owned(self, doing: str) -> None:
+        """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
+        check_not_collected(self._table, doing)
+        if not self.opened.metadata.table_properties.owns_files:
+            raise UnsupportedFeature(
+                f"{doing} {self.name}, whose gc.enabled is not true",
+                "Its files may belong to another table as well, of which it is a snapshot. If they are its own, set "
+                "'gc.enabled'='true' first.",
+            )
+
+    def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
+        """Make the snapshot of the state the current one; columns and properties stay as they are."""
+        return restore(self.scan, self.snapshots, version, timestamp)
+
+    def add_files(
+        self,
+        folder: str,
+        partitions: Mapping[str, str],
+        *,
+        check_duplicates: bool,
+        files: Sequence[str] | None = None,
+    ) -> Mapping[str, str]:
+        """Add Parquet files of other writers in one append, to the branch main."""
+        check_not_collected(self._table, "adding files of others to")
+        with translated(self.identifier):
+            return add_files(
+                *(self._table, self.opened, folder, partitions, self.storage, self.retries),
+                check_duplicates=check_duplicates,
+                only=files,
+            )
+
+    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+        """The same in parts: groups of manifests."""
+        return parts_of(self.opened, snapshots)
+
+    def expire(
+        self,
+        older_than: datetime | None,
+        retain_last: int | None = None,
+        *,
+        dry_run: bool = False,
+        snapshots: Sequence[int] = (),
+    ) -> ExpireResult:
+        """Expire snapshots older than a timestamp, except those that branches and tags retain; and given snapshots.
+
+        After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
+        reloaded table. Raises `CommitConflict` after the last attempt.
+        """
+        if retain_last is not None and (not isinstance(retain_last, Integral) or retain_last < 1):
+            raise InvalidOption(f"retain_last={retain_last!r}: it is a whole number, and at least one snapshot stays")
+        target, now, attempts = self, datetime.now(UTC), Attempts(self.retries)
+        if older_than is not None and older_than > now + _SKEW:
+            _LOG.warning(
+                "expire_snapshots: %s is in the future: all but what branches and tags keep expires", older_than
+            )
+        self.check_owned("expiring snapshots of")
+        before = None if older_than is None else to_millis(older_than)
+        while True:
+            metadata = target.opened.metadata
+            retention = Retention.of(metadata.table_properties, to_millis(now), before, retain_last)
+            expired = retention.expired(metadata).with_snapshots(snapshots, metadata)
+            result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
+            if dry_run or not result:
+                return result
+            with translated(self.identifier):
+                failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
+            if failure is None:
+                return result
+            again(attempts, self.name, failure)
+            target = target.reopened()
+
+    def _commit(self) -> IcebergCommit:
+        options = self.options
+        return IcebergCommit(
+            self._table,
+            self.writes,
+            self.opened,
+            options.branch,
+            options.commit_properties,
+            options.transaction,
+            options.wap_id,
+            self.added,
+            self._report if wants_commits(self.identifier) else None,
+        )
+
+    def _report(self, new: NewSnapshot, attempts: int, seconds: float) -> None:
+        engine = {"engine-name": "lakescan", "engine-version": own_version(), "lakescan-version": own_version()}
+        report = CommitReport(
+            *(self.name, new.snapshot_id, new.sequence_number, new.operation, attempts, seconds),
+            summary=dict(new.summary),
+            metadata=engine,
+        )
+        report_commit(self.identifier, report)
+
+    def mode_of(self, statement: Statement) -> Mode:
+        """The option `row-change-mode`, else the table's property for the statement; see `iceberg_changes`."""
+        return mode_of(statement, self.opened.metadata, self.options)
+
+    def delete_writer(self, write_id: str) -> DeleteWriter:
+        """Writes deletion vectors, or files of position deletes in version 2; version 1 has neither."""
+        return IcebergDeletes.of(self.writes, self.opened.metadata, write_id)
+
+    def change(self, changes: RowChanges) -> None:
+        """Commit changes of rows; they go onto commits that do not conflict with them."""
+        with translated(self.identifier):
+            commit = self._commit()
+            read = validation_of(changes, commit.base, self.options)
+            commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
+
+    def key_writes(self, keys: Sequence[str]) -> EqualityDeleteWrites:
+        """How to write equality deletes."""
+        return EqualityDeleteWrites.of(self.writes, keys, self.name)
+
+    def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
+        """Commit new rows and equality deletes, onto any commits since: nothing was read."""
+        with translated(self.identifier):
+            self._commit().upsert(files, deletes)
+
+    def equality_deletes(self) -> Sequence[str]:
+        """The files of equality deletes of the base, those that apply to no data file included."""
+        return equality_files(self._commit().base, self.storage)
+
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Commit the deletes in a `replace` snapshot, which streams skip; it is retried after commits beside it."""
+        with translated(self.identifier):
+            self._commit().replace_equality(deletes, gone)
+
+    @property
+    def upserts_by_default(self) -> bool:
+        """`write.upsert.enabled`, which Flink's writer has."""
+        return self.opened.metadata.table_properties.upserts
+
+    def append_keys(self) -> Sequence[str] | None:
+        """The identifier fields of a table with `write.upsert.enabled`: its writers upsert, as Flink's does."""
+        if not self.upserts_by_default:
+            return None
+        schema = self.scan.snapshot.schema
+        names = [schema.path_of[each] for each in schema.identifier_ids]
+        if not names or (nested := [name for name in names if name not in schema.names]):
+            why = "has no identifier fields (primary key)" if not names else f"has the key {nested[0]!r} in a struct"
+            raise UnsupportedFeature(
+                f"appending to {self.name}, whose property write.upsert.enabled is true, and which {why}",
+                "Set identifier fields by ALTER TABLE, use Table.upsert with keys, or set "
+                "'write.upsert.enabled'='false' to add rows beside those with the same keys.",
+            )
+        self.key_writes(names)
+        return names
+
+    def with_columns(self, changes: Sequence[TableChange]) -> IcebergTarget:
+        """The target whose commit changes the columns; those that others add meanwhile must have the same ids."""
+        before = () if self.added is None else self.added.changes
+        made = self.adding(AddedColumns.of(self._table, self.opened, (*before, *changes)))
+        assert made._with_columns is not None
+        check_proofs(made._with_columns.draft, self.opened, self.storage)
+        return made
+
+    def adding(self, added: AddedColumns) -> IcebergTarget:
+        """The target whose commit adds the columns."""
+        return replace(self, added=added, _known=self.opened.metadata)
+
+    def commit_columns(self) -> None:
+        """Commit the columns without rows."""
+        if self.added is not None:
+            self.alter(self.added.changes)
+
+    def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> IcebergTarget:
+        """Replace the columns in the commit of the overwrite; sort order and properties stay as they are.
+
+        As `CREATE OR REPLACE TABLE` does it: columns of the same name and type keep their ids.
+        """
+        options, doing = self.options, f"overwriteSchema of {self.name}"
+        if options.is_staged or options.branch != MAIN:
+            raise UnsupportedFeature(
+                f"{doing} by rows that are staged, or for the branch {options.branch!r}",
+                "All branches have the same columns: overwrite the branch main.",
+            )
+        if options.validate_from_snapshot_id is not None:
+            raise UnsupportedFeature(f"{doing} with validate-from-snapshot-id", "Any commit since it began conflicts.")
+        changes = with_other_columns(self._table, new, doing, repartitions=repartitions)
+        made = Replacement(self._table, self.opened, changes, self.storage, summary_of(options), options.transaction)
+        return replace(self, _replacement=made)
+
+    @property
+    def rules(self) -> Any:
+        """The columns and partitions of `with_schema`, by which files are written. Otherwise None.
+
+        Otherwise columns are matched by id, and files stay in the partition spec that they were written for.
+        """
+        made = self._replacement
+        return None if made is None else (self.writes.schema, made.metadata.spec())
+
+    def check_rules(self, before: Any) -> None:
+        """Raise `CommitConflict` if the columns of `with_schema` have other ids, or partitions, than files have."""
+        if self.rules != before:
+            raise CommitConflict(
+                f"{self.name}: another writer changed its columns or partitions meanwhile. Write the rows again."
+            )
+
+    def following(self, before: TableFormat) -> IcebergTarget:
+        """Return this target if it has the UUID of `before`, or that has none (version 1)."""
+        if before.identity not in (None, self.identity):
+            raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
+        return self
+
+    def rewrite_manifests(self) -> ManifestsResult:
+        """Rewrite manifests in a `replace` snapshot; no snapshot is made if there is nothing to rewrite."""
+        with translated(self.identifier):
+            summary = self._commit().rewrite_manifests()
+        if summary is None:
+            return ManifestsResult(0, 0)
+        return ManifestsResult(int(summary["manifests-replaced"]), int(summary["manifests-created"]))
+
+    def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
+        """Rewrite small files of position deletes together; from format version 3 on, as vectors."""
+        if self.options.is_staged:
+            raise InvalidOption("wap-id and wap-branch are for new rows only, not for rewritten deletes")
+        table = self.scan.file_table()
+        chosen = table if where is None else self.scan.where(where).plan().table
+        paths = chosen.files["path"].combine_chunks()
+        metadata = self.opened.metadata
+        writer = IcebergDeletes.of(self.writes, metadata, new_write_id())
+        if metadata.format_version > 2:
+            found = to_vectors(table, paths)
+        else:
+            properties = self.writes.properties
+            by_file = properties.delete_granularity == "file"
+            found = to_few(table, paths, limits, properties.target_delete_file_size, by_file=by_file)
+        if not found.removed:
+            return PositionDeletesResult(0, 0, 0, 0)
+        written = writer.write_again(found.files)
+        files = {each.location: each.details["file"] for each in written}
+        with removed_on_failure(self, list(files.values())), translated(self.identifier):
+            self._commit().rewrite_deletes(found.removed, written, found.sequence_number)
+        added = pa.array([each.size for each in files.values()], pa.int64())
+        return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
+
+    def generate(self, mode: str) -> GenerateResult:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(
+            f"GENERATE {mode} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
+        )
+
+    def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
+        """Raise `UnsupportedFeature`: there is nothing to sum up."""
+        raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
+
+    def file_rules(self) -> FileRules:
+        """The data and metadata folders, and folders from table properties if they are inside the table's location."""
+        self.check_owned("removing orphan files of")
+        metadata = self.opened.metadata
+        named = metadata.table_properties.folders
+        inside = [each for each in named if is_in(normal(each), normal(metadata.location))]
+        return FileRules(
+            location=metadata.location,
+            folders=(join(metadata.location, "data"), join(metadata.location, "metadata"), *inside),
+            clock_folder=metadata.source.rpartition("/")[0],
+            metadata_folder=join(metadata.location, "metadata"),
+            partition_names={field.name for spec in metadata.specs.values() for field in spec.fields},
+            default_age=timedelta(days=3),
+            owned=metadata.own_folders,
+            named_by_others=self._named_by_others,
+        )
+
+    def _named_by_others(self, folder: str) -> Iterator[pa.Array]:
+        catalog = self._table.catalog
+        with translated(self.identifier):
+            others = tables_that_may_share(catalog, self.identifier, [folder], "removing orphan files of")
+        yield from named_by(others, self.storage)
+
+    def files_removed(self) -> Iterator[pa.Array]:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(
+            f"removing orphans of {self.name} by its log alone", "Iceberg has none: list its folders, without lite."
+        )
+
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+        """The metadata file's own, groups of manifests, and the files of other tables in the same folder."""
+        yield Known(pa.array(named_by_metadata(self.opened), pa.string()))
+        yield from manifest_parts(self.opened)
+        yield from map(Known, named_by_neighbours(self.opened, other_metadata))
+
+    def reopened(self) -> IcebergTarget:
+        """Reload the table; raises `CommitConflict` if another table now has its name."""
+        with translated(self.identifier):
+            now = self._table.catalog.load_table(self.identifier.within)
+        check_same(self._table, now)
+        return replace(self, _table=now, _known=self.opened.metadata if "opened" in self.__dict__ else self._known)
+
+
+def _catalog_of(identifier: Identifier, storage: Storage | None) -> Any:
+    """The catalog that commits to a table; a table that is known by its location is its own."""
+    if not identifier.is_path:
+        return connection(identifier.catalog)
+    from lakescan.catalogs.hadoop import tables_in
+
+    return tables_in(storage or Storage())

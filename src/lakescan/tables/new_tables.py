@@ -1,0 +1,90 @@
+"""Tables that are created, or replaced, with their rows: files first, then one commit, or nothing of it all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from lakescan.catalogs.open_target import check_new
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.errors import CommitStateUnknown
+from lakescan.expressions.predicate import Predicate
+from lakescan.options.write import WriteOptions
+from lakescan.storage.removal import discard
+from lakescan.tables.base import Format, NewTable
+from lakescan.tables.results import WriteResult
+from lakescan.tables.rows import Rows, rows_of
+from lakescan.tables.save import check_fit, saved
+from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.table_writes import WrittenFile
+
+_LOG = logging.getLogger("lakescan")
+
+
+def with_columns_of(definition: TableDefinition, rows: Rows, format: Format) -> TableDefinition:
+    """The definition with the columns of rows, if it has none."""
+    if definition.columns:
+        return definition
+    return replace(definition, columns=numbered(format.columns(rows.schema, definition.properties)))
+
+
+def create_in_folder(
+    location: str,
+    definition: TableDefinition,
+    data: Any,
+    format: Format,
+    options: WriteOptions = WriteOptions(),  # noqa: B008
+    storage_options: Mapping[str, Any] = MappingProxyType({}),
+) -> WriteResult:
+    """Create a table in a folder with rows, in one commit; its columns are theirs if the definition has none.
+
+    Raises `CreatedConcurrently` if one is there, and what `create_with` raises.
+    """
+    options.check_appends()
+    check_new(options)
+    rows = rows_of(data)
+    whole = with_columns_of(definition, rows, format)
+    return create_with(format.new_table_at(location, whole, options, storage_options), rows)
+
+
+def create_with(new: NewTable, rows: Rows, where: Predicate | None = None) -> WriteResult:
+    """Write the rows, and make the table with them in one commit.
+
+    If anything fails, there is no table, and its files are removed; unless the outcome of the commit is unknown.
+    Raises `SchemaMismatch` for rows that do not fit its columns, or do not match `where`, and what its commit raises.
+    """
+    check_fit(new.writes, rows.schema)
+    write_id = new_write_id()
+    try:
+        files = rows.write(new.writes, write_id, where)
+    except BaseException:
+        if new.is_new:
+            remove_written(new, write_id)
+        raise
+    return commit_new(new, files)
+
+
+def commit_new(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult:
+    """Make the table with files; they are removed if it provably was not made."""
+    try:
+        new.commit(files)
+    except CommitStateUnknown:
+        raise
+    except Exception:
+        discard(new.writes.storage, [each.location for each in files], new.named)
+        raise
+    return saved(files)
+
+
+def remove_written(new: NewTable, write_id: str) -> None:
+    """Remove what tasks have written that ended before another one failed."""
+    writes = new.writes
+    try:
+        locations = writes.storage.find(writes.data_folder, write_id)
+    except Exception as error:
+        _LOG.warning("files named *%s* in %s may be left over: %s", write_id, writes.data_folder, error)
+        return
+    discard(writes.storage, locations, new.named)

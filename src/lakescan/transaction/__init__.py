@@ -1,1 +1,0 @@
-"""Write transactions: write rows to a target table, then commit an append, an overwrite or a rewrite."""
