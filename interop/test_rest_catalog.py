@@ -91,7 +91,7 @@ _KILLED = """
 import os, signal, sys
 import pyarrow as pa
 import lakescan
-from lakescan.iceberg.write.commit import IcebergCommit
+from lakescan.iceberg.commit.commit import IcebergCommit
 
 uri, point = sys.argv[1:]
 lakescan.catalog("rest", type="rest", uri=uri)

@@ -12,8 +12,8 @@ from tests.support import row_deltas
 from tests.transaction.support import now, pairs, rows
 
 import lakescan
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.writing.partitioned_writer import write_rows
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakescan.iceberg.data_files.location_provider import DataLocations
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.write.locations import DataLocations
 
 TABLE = "s3://lake/shop/orders"
 HASHED = {"write.object-storage.enabled": "true"}

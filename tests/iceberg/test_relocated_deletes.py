@@ -13,8 +13,8 @@ import pytest
 from pyroaring import BitMap64
 
 from lakescan.errors import CorruptData, InvalidOption, UnsupportedFeature
-from lakescan.iceberg.relocation.delete_files import DeleteFileMove, moved_vectors
-from lakescan.iceberg.relocation.prefixes import Prefixes
+from lakescan.iceberg.maintenance.rewrite_table_path.delete_files import DeleteFileMove, moved_vectors
+from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
 from lakescan.storage import Storage
 from lakescan.writing.puffin import PuffinWriter
 

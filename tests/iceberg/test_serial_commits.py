@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.expressions.bind import bind
 from lakescan.expressions.sql import parse_filter
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions

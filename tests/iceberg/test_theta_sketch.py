@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptData, UnsupportedFeature
+from lakescan.iceberg.maintenance.statistics.single_values import hashes_of
+from lakescan.iceberg.maintenance.statistics.theta_sketch import MOST, ThetaSketch
 from lakescan.iceberg.manifests.bounds import encode_value
-from lakescan.iceberg.statistics.single_values import hashes_of
-from lakescan.iceberg.statistics.theta_sketch import MOST, ThetaSketch
 
 
 def sketch(values: pa.Array, kind: t.Type) -> ThetaSketch:

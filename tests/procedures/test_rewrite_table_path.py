@@ -16,8 +16,8 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature
-from lakescan.iceberg.relocation.manifests import with_value_of_key
-from lakescan.iceberg.relocation.prefixes import Prefixes
+from lakescan.iceberg.maintenance.rewrite_table_path.manifests import with_value_of_key
+from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
 from tests.procedures.conftest import Called
 from tests.transaction.support import maker, now, rows
 
@@ -182,7 +182,7 @@ def test_delta_tables_need_no_other_paths(local: lakescan.Catalog, call: Called)
 def test_nothing_is_left_of_a_failed_rewrite(table: lakescan.Table, call: Called) -> None:
     before = files(table.folder)
     with (
-        patch("lakescan.iceberg.relocation.rewrite.moved_list", side_effect=OSError("full")),
+        patch("lakescan.iceberg.maintenance.rewrite_table_path.rewrite.moved_list", side_effect=OSError("full")),
         pytest.raises(OSError, match="full"),
     ):
         call("rewrite_table_path", "db.t", table.folder, "file:///x")

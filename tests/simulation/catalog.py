@@ -16,7 +16,7 @@ from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, _apply_table_update
 from requests import ConnectionError, Response
 
-from lakescan.iceberg.metadata.write import metadata_writes
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from tests.simulation.store import READ, WRITE, Store
 
 NAME = "sim"

@@ -19,13 +19,14 @@ from lakescan.delta.log import reader
 from lakescan.delta.target import DeltaTarget
 from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError
 from lakescan.iceberg import target as iceberg_target
-from lakescan.iceberg.commit import publish
+from lakescan.iceberg.commit import commit as iceberg_commit
+from lakescan.iceberg.commit import outcomes, publish
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.validate import Validation
-from lakescan.iceberg.metadata import write
-from lakescan.iceberg.write import commit as iceberg_commit
-from lakescan.iceberg.write import expire, outcomes, row_deletes
-from lakescan.iceberg.write.existing_deletes import ExistingDeletes
+from lakescan.iceberg.commit.conflicts import Validation
+from lakescan.iceberg.data_files import row_deletes
+from lakescan.iceberg.data_files.existing_deletes import ExistingDeletes
+from lakescan.iceberg.maintenance import expire_snapshots as expire
+from lakescan.iceberg.metadata import pyiceberg_metadata as write
 from lakescan.maintenance import orphans, purge
 from lakescan.storage import put_if_absent
 from tests.simulation.catalog import Pointer

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import lakescan
 from lakescan.common.schema import Schema
 from lakescan.common.types import INT, Field
-from lakescan.iceberg.scan.settled_names import settled_names
+from lakescan.iceberg.scan.never_renamed import settled_names
 from tests.spark.histories import STEPS, History, Step, delta_history, iceberg_history
 from tests.support.rows import differences
 

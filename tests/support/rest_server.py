@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from lakescan.iceberg.metadata.write import metadata_text, metadata_writes, with_all_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text, metadata_writes, with_all_metadata
 from lakescan.storage.issued import of_storage
 from tests.support.rest_plans import as_answer, paged, scan_tasks
 

@@ -20,14 +20,14 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.common import types as t
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.commit import IcebergCommit
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.commit import IcebergCommit
-from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 

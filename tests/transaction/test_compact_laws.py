@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.delta.target import DeltaTarget
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.target import IcebergTarget
 from lakescan.maintenance import compact
 from lakescan.options.compact import CompactOptions

@@ -17,7 +17,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CommitConflict
-from lakescan.iceberg.scan import neighbours
+from lakescan.iceberg.maintenance import tables_in_folder as neighbours
 from lakescan.storage import Storage
 
 LATER = datetime.now(UTC) + timedelta(days=2)

@@ -20,8 +20,8 @@ from samples.iceberg_deletes import write_position_deletes
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CorruptData, StorageError, UnsupportedFeature
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.validate import Validation
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import Mode, Statement

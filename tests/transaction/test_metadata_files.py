@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.iceberg.metadata.write import metadata_writes
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from tests.transaction.support import maker, now, pairs, rows
 
 A, B = (1, "a"), (2, "b")

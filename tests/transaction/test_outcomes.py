@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common import retries
 from lakescan.delta.commit import put
-from lakescan.iceberg.write import outcomes
+from lakescan.iceberg.commit import outcomes
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.into import append_rows

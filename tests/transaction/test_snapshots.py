@@ -19,13 +19,13 @@ from pyiceberg.exceptions import CommitFailedException
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.commit import IcebergCommit
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.entries import entries_of, read_entries
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
-from lakescan.iceberg.metadata.write import metadata_writes
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.commit import IcebergCommit
-from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from tests.transaction.support import NAME, maker, now, pairs, rows
@@ -151,8 +151,8 @@ def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifest
     local: lakescan.Catalog, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     from lakescan.iceberg.commit.file_changes import FileChanges
-    from lakescan.iceberg.commit.producer import SnapshotProducer
     from lakescan.iceberg.commit.publish import commit_snapshot
+    from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 
     table = maker("iceberg", local)()
     table.append(rows((1, "a")))

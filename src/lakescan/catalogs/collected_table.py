@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.iceberg.alter.publish import is_changed
+from lakescan.iceberg.alter.commit_draft import is_changed
+from lakescan.iceberg.commit.collector import Redo
+from lakescan.iceberg.maintenance.reachable_files import added_by
+from lakescan.iceberg.maintenance.tables_in_folder import OF_TRANSACTION
 from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text, metadata_writes
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.transactions import PREFIX
-from lakescan.iceberg.metadata.write import metadata_text, metadata_writes
-from lakescan.iceberg.scan.named_files import added_by
-from lakescan.iceberg.scan.neighbours import OF_TRANSACTION
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.collector import Redo
 from lakescan.storage import Storage, join
 
 if TYPE_CHECKING:

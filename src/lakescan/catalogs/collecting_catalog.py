@@ -12,7 +12,7 @@ from lakescan.catalogs.collected_table import CollectedTable, Step
 from lakescan.catalogs.registry import allowed_in
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.write.collector import Redo
+from lakescan.iceberg.commit.collector import Redo
 from lakescan.storage import Storage
 from lakescan.storage.issued import of_storage
 
@@ -27,7 +27,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
     from pyiceberg.exceptions import NoSuchTableError
 
     class CollectingCatalog(NoopCatalog):
-        """See `lakescan.iceberg.write.collector.Collector`."""
+        """See `lakescan.iceberg.commit.collector.Collector`."""
 
         def __init__(self) -> None:
             super().__init__(name, **of.properties)

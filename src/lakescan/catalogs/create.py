@@ -41,15 +41,15 @@ from lakescan.errors import (
     TableExists,
     UnsupportedFeature,
 )
+from lakescan.iceberg.commit.create import iceberg_arguments
 from lakescan.iceberg.commit.creation import Replacement
 from lakescan.iceberg.commit.encryption import check_catalog
+from lakescan.iceberg.commit.new_table import MakesTables, made_or_gone, make, stage
+from lakescan.iceberg.commit.replace_table import redefined
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.create import iceberg_arguments
-from lakescan.iceberg.write.new_table import MakesTables, made_or_gone, make, stage
-from lakescan.iceberg.write.redefine import redefined
 from lakescan.storage import Storage
 from lakescan.storage.issued import of_storage
 from lakescan.storage.put_if_absent import NotCreated

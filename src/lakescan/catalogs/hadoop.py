@@ -34,9 +34,9 @@ from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.iceberg.metadata.document import unpacked
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
+from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, parsed_metadata, with_all_metadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.metadata.write import MetadataNotWritten, parsed_metadata, with_all_metadata
-from lakescan.iceberg.write.version_files import VersionFiles, version_of
+from lakescan.iceberg.metadata.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, storage_error

@@ -20,9 +20,9 @@ from lakescan.catalogs.rest_session import COMMIT_TRANSACTION, RestSession, is_r
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
-from lakescan.iceberg.scan.named_files import named_files
+from lakescan.iceberg.commit.outcomes import REFUSALS, check_same
+from lakescan.iceberg.maintenance.reachable_files import named_files
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.outcomes import REFUSALS, check_same
 from lakescan.storage.removal import discard
 
 _MADE = 204  # others below 300 may be of a proxy, or of a page for a login

@@ -43,7 +43,7 @@ from lakescan.errors import (
     missing_dependency,
     nearest,
 )
-from lakescan.iceberg.metadata.write import with_all_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import with_all_metadata
 from lakescan.planning.metrics_reporters import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.storage.allowed import ALLOWED, AllowedLocations, split_prefixes
 from lakescan.storage.azure_endpoints import with_account

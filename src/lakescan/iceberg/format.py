@@ -81,7 +81,7 @@ class IcebergFormat:
         from lakescan.iceberg.target import IcebergTarget
 
         if name is None:
-            from lakescan.iceberg.write.version_files import VersionFiles
+            from lakescan.iceberg.metadata.version_files import VersionFiles
 
             VersionFiles(location, storage).check_owner()
         metadata = known.metadata if isinstance(known, IcebergTable) else None
@@ -154,7 +154,7 @@ class IcebergFormat:
 
         from lakescan.catalogs.answers import check_readable
         from lakescan.catalogs.outcomes import settled
-        from lakescan.iceberg.scan.neighbours import warn_of_copy
+        from lakescan.iceberg.maintenance.tables_in_folder import warn_of_copy
         from lakescan.iceberg.table import IcebergTable
 
         location = scan.to_options()["path"]

@@ -22,13 +22,13 @@ from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRefs
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.facts import metadata_facts
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import metadata_of
 from lakescan.iceberg.metadata.retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
-from lakescan.iceberg.metadata_facts import metadata_facts
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point, with_obstacles

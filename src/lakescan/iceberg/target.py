@@ -32,37 +32,37 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
 from lakescan.iceberg.alter.commit import alter, check_proofs
+from lakescan.iceberg.commit.add_files import add_files
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.branches import with_branch
+from lakescan.iceberg.commit.collector import check_not_collected
+from lakescan.iceberg.commit.commit import IcebergCommit
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.creation import Replacement
 from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.equality_files import equality_files
-from lakescan.iceberg.commit.producer import NewSnapshot
+from lakescan.iceberg.commit.outcomes import again, check_same
+from lakescan.iceberg.commit.replace_table import with_other_columns
 from lakescan.iceberg.commit.restore import restore
 from lakescan.iceberg.commit.row_changes import mode_of, staged_options, summary_of, validation_of
+from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
 from lakescan.iceberg.commit.snapshots import IcebergSnapshots
-from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
+from lakescan.iceberg.data_files.equality_deletes import EqualityDeleteWrites
+from lakescan.iceberg.data_files.row_deletes import IcebergDeletes
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
+from lakescan.iceberg.maintenance.expire_snapshots import commit_expiry
+from lakescan.iceberg.maintenance.expired_files import parts_of
+from lakescan.iceberg.maintenance.expired_snapshots import Retention
 from lakescan.iceberg.maintenance.metadata_files import IcebergMetadataFiles
-from lakescan.iceberg.metadata.expired_snapshots import Retention
+from lakescan.iceberg.maintenance.reachable_files import added_since, manifest_parts, named_by_metadata
+from lakescan.iceberg.maintenance.rewrite_position_deletes import to_few, to_vectors
+from lakescan.iceberg.maintenance.tables_in_folder import named_by_neighbours, warn_of_copy
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
 from lakescan.iceberg.metadata.transactions import has_transaction
-from lakescan.iceberg.scan.expired_files import parts_of
-from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
-from lakescan.iceberg.scan.neighbours import named_by_neighbours, warn_of_copy
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.add_files import add_files
-from lakescan.iceberg.write.branches import with_branch
-from lakescan.iceberg.write.collector import check_not_collected
-from lakescan.iceberg.write.commit import IcebergCommit
-from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
-from lakescan.iceberg.write.expire import commit_expiry
-from lakescan.iceberg.write.outcomes import again, check_same
-from lakescan.iceberg.write.redefine import with_other_columns
-from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
-from lakescan.iceberg.write.row_deletes import IcebergDeletes
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.planning.report import CommitReport

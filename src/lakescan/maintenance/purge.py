@@ -15,8 +15,8 @@ from lakescan.catalogs.outcomes import settled
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import read_again
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
-from lakescan.iceberg.scan.named_files import named_files
-from lakescan.iceberg.scan.neighbours import named_by_copies
+from lakescan.iceberg.maintenance.reachable_files import named_files
+from lakescan.iceberg.maintenance.tables_in_folder import named_by_copies
 from lakescan.iceberg.target import IcebergTarget
 from lakescan.maintenance.listing import neighbours as neighbouring_metadata
 from lakescan.options.write import WriteOptions

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import AddColumn, ChangeColumn, TableChange
 from lakescan.errors import CommitConflict
-from lakescan.iceberg.alter.apply import altered
+from lakescan.iceberg.alter.apply_changes import altered
+from lakescan.iceberg.alter.commit_draft import draft_of, parts_of
 from lakescan.iceberg.alter.draft import Draft
-from lakescan.iceberg.alter.publish import draft_of, parts_of
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 

@@ -14,13 +14,13 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.definition.table_changes import TableChange
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.iceberg.alter.apply import altered
+from lakescan.iceberg.alter.apply_changes import altered
+from lakescan.iceberg.alter.commit_draft import commit_draft, draft_of
 from lakescan.iceberg.alter.draft import Draft, FilesHaveIds, NoNulls, NoRows, Proof
-from lakescan.iceberg.alter.publish import commit_draft, draft_of
+from lakescan.iceberg.commit.collector import redone_by
+from lakescan.iceberg.commit.outcomes import Failed, check_refusal, their_refusal
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.collector import redone_by
-from lakescan.iceberg.write.outcomes import Failed, check_refusal, their_refusal
 from lakescan.local.aggregates import count_rows
 from lakescan.local.reader import default_readers
 from lakescan.reading.data_file import open_data_file

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakescan.definition.table_changes import SetComment, SetLocation, UnsetProperties
 from lakescan.errors import InvalidOption, nearest
 from lakescan.iceberg.alter.draft import Draft, FilesHaveIds
-from lakescan.iceberg.alter.mapped_names import lost_names, updated_mapping
+from lakescan.iceberg.alter.name_mapping import lost_names, updated_mapping
 from lakescan.iceberg.metadata.format_versions import PROPERTY as FORMAT_VERSION
 from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties

@@ -16,12 +16,12 @@ from lakescan.catalogs.vended import credentials_for
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
+from lakescan.iceberg.commit.foreign_tables import check_apart, staged_with_files
+from lakescan.iceberg.commit.new_table import named_now
+from lakescan.iceberg.commit.outcomes import loaded
 from lakescan.iceberg.commit.row_changes import staged_options, summary_of
-from lakescan.iceberg.scan.named_files import added_since
-from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.foreign_tables import check_apart, staged_with_files
-from lakescan.iceberg.write.new_table import named_now
-from lakescan.iceberg.write.outcomes import loaded
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
+from lakescan.iceberg.maintenance.reachable_files import added_since
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage

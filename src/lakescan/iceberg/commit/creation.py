@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from lakescan.errors import CommitStateUnknown
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.new_table import make, named_now
+from lakescan.iceberg.commit.outcomes import Failed
 from lakescan.iceberg.commit.publish import commit_emptied, commit_snapshot, record_updates, snapshot_updates
 from lakescan.iceberg.commit.recorded import MetadataChanges
+from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.iceberg.metadata.table_metadata import MAIN
-from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.new_table import make, named_now
-from lakescan.iceberg.write.outcomes import Failed
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard
 from lakescan.writing.table_writes import WrittenFile

@@ -9,16 +9,16 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
+from lakescan.iceberg.commit.outcomes import Failed, commit, loaded
 from lakescan.iceberg.commit.recorded import MetadataChanges
+from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
+from lakescan.iceberg.maintenance.reachable_files import added_since
 from lakescan.iceberg.metadata.commit_times import next_time
-from lakescan.iceberg.metadata.kept_keys import AddEncryptionKeys, of_snapshot
+from lakescan.iceberg.metadata.pyiceberg_keys import AddEncryptionKeys, of_snapshot
+from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.metadata.transactions import Record
-from lakescan.iceberg.metadata.write import MetadataNotWritten
-from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.outcomes import Failed, commit, loaded
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard
 

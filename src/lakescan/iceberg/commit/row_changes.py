@@ -12,11 +12,11 @@ from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.commit.commit import STAGED_ID
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.transactions import EPOCH, QUERY
-from lakescan.iceberg.write.commit import STAGED_ID
 from lakescan.options.write import WriteOptions
 from lakescan.tables.row_changes import Mode, RowChanges, Statement
 

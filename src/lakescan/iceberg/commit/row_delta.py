@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.manifests.codes import POSITION_DELETES
 
 _PUFFIN = "PUFFIN"

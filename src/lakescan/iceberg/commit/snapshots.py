@@ -17,14 +17,11 @@ from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.alter.nulls import check_no_nulls
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.cherry_pick import cherry_pick
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.outcomes import again
 from lakescan.iceberg.commit.publish import commit_snapshot
-from lakescan.iceberg.metadata.table_metadata import MAIN
-from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.cherry_pick import cherry_pick
-from lakescan.iceberg.write.outcomes import again
-from lakescan.iceberg.write.refs import (
+from lakescan.iceberg.commit.refs import (
     RefMove,
     check_new,
     current_set,
@@ -37,6 +34,9 @@ from lakescan.iceberg.write.refs import (
     rolled_back_before,
     staged,
 )
+from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
+from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 from lakescan.tables.results import RefResult
 

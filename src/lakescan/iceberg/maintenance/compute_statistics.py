@@ -17,16 +17,16 @@ from lakescan.common.executors import LOCAL, ExchangingExecutor, PlanningExecuto
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
+from lakescan.iceberg.maintenance.statistics.partition_counts import COUNTS, PartitionCounts, counts_schema, summed
+from lakescan.iceberg.maintenance.statistics.partition_file import read_counts, write_counts
+from lakescan.iceberg.maintenance.statistics.puffin import write_sketches
+from lakescan.iceberg.maintenance.statistics.register import register
+from lakescan.iceberg.maintenance.statistics.single_values import hashes_of, is_hashed
+from lakescan.iceberg.maintenance.statistics.theta_sketch import ThetaSketch
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
-from lakescan.iceberg.statistics.partition_counts import COUNTS, PartitionCounts, counts_schema, summed
-from lakescan.iceberg.statistics.partition_file import read_counts, write_counts
-from lakescan.iceberg.statistics.puffin import write_sketches
-from lakescan.iceberg.statistics.register import register
-from lakescan.iceberg.statistics.single_values import hashes_of, is_hashed
-from lakescan.iceberg.statistics.theta_sketch import ThetaSketch
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext

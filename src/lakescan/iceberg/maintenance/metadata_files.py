@@ -12,7 +12,7 @@ from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.maintenance.compute_statistics import Opened, compute_partition_statistics, compute_statistics
-from lakescan.iceberg.relocation.rewrite import rewrite_paths
+from lakescan.iceberg.maintenance.rewrite_table_path.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
 from lakescan.tables.metadata_files import PathRewrite
 from lakescan.tables.results import PathsResult, StatisticsResult

@@ -16,7 +16,7 @@ from lakescan.common.schema import FieldMatching
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node, fault
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.scan.settled_names import settled_names
+from lakescan.iceberg.scan.never_renamed import settled_names
 from lakescan.storage.faults import told
 
 PROPERTY: str = IcebergProperties.name_mapping.name

@@ -1,0 +1,237 @@
+"""Commit a draft of a table's metadata: updates and requirements, as Java's `UpdateRequirements` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakescan.common.schema import Schema
+from lakescan.errors import MissingFile
+from lakescan.iceberg.alter.draft import Draft
+from lakescan.iceberg.alter.partitions import reusable
+from lakescan.iceberg.commit.outcomes import Failed, commit
+from lakescan.iceberg.metadata.pyiceberg_objects import their_order, their_schema, their_spec
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_LAST_ADDED = -1  # what the catalog gave a number to just before
+_FIRST_ID = 1000  # of partition fields
+
+
+def draft_of(table: Table, metadata: TableMetadata) -> Draft:
+    """The draft without changes of a table, as its catalog gave it and as it was read."""
+    given = table.metadata
+    return Draft.of(metadata, int(given.last_column_id), int(given.last_partition_id or _FIRST_ID - 1))
+
+
+def commit_draft(table: Table, draft: Draft, storage: Storage) -> Failed | None:
+    """Commit a draft, whose base is the table's metadata. Returns None on success or without a change.
+
+    Raises `CommitStateUnknown`, and what `outcomes.commit` raises.
+    """
+    commits = _Commit(table, draft)
+
+    def was_made(now: IcebergTable) -> bool:
+        return _was_made(commits, now, storage)
+
+    updates, requirements = tuple(commits.updates), tuple(commits.requirements)
+    return commit(table, updates, requirements, storage, commits.is_made, was_made)
+
+
+def _was_made(commits: _Commit, now: IcebergTable, storage: Storage) -> bool:
+    return any(map(commits.is_made, _states_since(commits.draft.base, now.metadata, storage)))
+
+
+def _states_since(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
+    """The states of a table between two of its metadata files, the newest first, as far as their files are there."""
+    files = [file for _, file in now.metadata_log]
+    for file in reversed(files[files.index(base.source) + 1 :] if base.source in files else []):
+        try:
+            yield IcebergTable.open(file, storage)
+        except MissingFile:
+            return  # the catalog keeps so many
+
+
+def is_changed(
+    table: Table, before: TableMetadata, after: TableMetadata, now: IcebergTable, storage: Storage | None = None
+) -> bool:
+    """Whether a table has all that `after` changes of `before`: columns, partitions, order, properties, location.
+
+    `table` (pyiceberg's) and `before` are the same state, `now` is the table read anew. With a storage, it is also
+    enough that it had all that in a state since.
+    """
+    commits = _Commit(table, replace(draft_of(table, after), base=before))
+    return commits.is_made(now) or (storage is not None and _was_made(commits, now, storage))
+
+
+def parts_of(table: Table, draft: Draft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The updates and requirements of a draft, for a commit that has others, too."""
+    commits = _Commit(table, draft)
+    return tuple(commits.updates), tuple(commits.requirements)
+
+
+@dataclass(frozen=True)
+class _Commit:
+    table: Table
+    draft: Draft
+
+    @cached_property
+    def updates(self) -> list[Any]:
+        """Changes of the metadata, in an order in which each is valid after those before it."""
+        from pyiceberg.table import update as updates
+
+        draft, base = self.draft, self.draft.base
+        found: list[Any] = []
+        if draft.version != base.format_version:
+            found.append(updates.UpgradeFormatVersionUpdate(format_version=draft.version))
+        found += [*self._schema, *self._spec, *self._order]
+        if self._set:
+            found.append(updates.SetPropertiesUpdate(updates=self._set))
+        if self._removed:
+            found.append(updates.RemovePropertiesUpdate(removals=self._removed))
+        if draft.location != base.location:
+            found.append(updates.SetLocationUpdate(location=draft.location))
+        return found
+
+    @cached_property
+    def _same_schema(self) -> int | None:
+        """The id of the schema of the table, current or earlier, that is the draft's; None if that is new."""
+        schemas = self.draft.base.schemas.values()
+        return next((each.id for each in schemas if _are_same(each, self.draft.schema)), None)
+
+    @cached_property
+    def _changes_schema(self) -> bool:
+        return self._same_schema != self.draft.base.current_schema_id
+
+    @cached_property
+    def _schema(self) -> list[Any]:
+        from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate
+
+        if not self._changes_schema:
+            return []
+        if self._same_schema is not None:
+            return [SetCurrentSchemaUpdate(schema_id=self._same_schema)]
+        numbered = replace(self.draft.schema, id=max(self.draft.base.schemas) + 1)
+        schema = their_schema(numbered, f"changing columns of {'.'.join(self.table.name())} through pyiceberg")
+        return [AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)]
+
+    @cached_property
+    def _spec(self) -> list[Any]:
+        from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
+
+        base, known = self.draft.base, reusable(self.draft)
+        if known is not None:
+            return [] if known.id == base.default_spec_id else [SetDefaultSpecUpdate(spec_id=known.id)]
+        spec = their_spec(max(base.specs) + 1, self.draft.partition_fields)
+        return [AddPartitionSpecUpdate(spec=spec), SetDefaultSpecUpdate(spec_id=_LAST_ADDED)]
+
+    @cached_property
+    def _order(self) -> list[Any]:
+        from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
+
+        if self.draft.sort_fields == self.draft.base.sort_order.fields:
+            return []
+        given = self.table.metadata.sort_orders
+        fields = list(their_order(0, self.draft.sort_fields).fields)
+        known = next((each.order_id for each in given if list(each.fields) == fields), None)
+        if known is not None:
+            return [SetDefaultSortOrderUpdate(sort_order_id=known)]
+        number = max([0, *(each.order_id for each in given)]) + 1 if fields else 0
+        order = their_order(number, self.draft.sort_fields)
+        return [
+            AddSortOrderUpdate(sort_order=order),
+            SetDefaultSortOrderUpdate(sort_order_id=_LAST_ADDED if fields else 0),
+        ]
+
+    @cached_property
+    def _set(self) -> dict[str, str]:
+        base = self.draft.base.properties
+        return {name: value for name, value in self.draft.properties.items() if base.get(name) != value}
+
+    @cached_property
+    def _removed(self) -> list[str]:
+        return sorted(self.draft.base.properties.keys() - self.draft.properties.keys())
+
+    @property
+    def requirements(self) -> Iterator[Any]:
+        """What must be as it was for the changes to mean the same.
+
+        Beyond Java's, each change of columns, spec or order requires all three: a partition field is of a column.
+        """
+        from pyiceberg.table import update as updates
+
+        given = self.table.metadata
+        if self._schema or self._spec or self._order:
+            yield updates.AssertCurrentSchemaId(current_schema_id=given.current_schema_id)
+            yield updates.AssertDefaultSpecId(default_spec_id=given.default_spec_id)
+            yield updates.AssertDefaultSortOrderId(default_sort_order_id=given.default_sort_order_id)
+        if any(isinstance(each, updates.AddSchemaUpdate) for each in self._schema):
+            yield updates.AssertLastAssignedFieldId(last_assigned_field_id=given.last_column_id)
+        if any(isinstance(each, updates.AddPartitionSpecUpdate) for each in self._spec):
+            yield updates.AssertLastAssignedPartitionId(last_assigned_partition_id=given.last_partition_id)
+        if self.draft.proofs:  # which rows added meanwhile would make untrue
+            heads = {name: each.snapshot_id for name, each in given.refs.items() if each.snapshot_ref_type == "branch"}
+            main = given.current_snapshot_id
+            for name, head in {MAIN: None if main == -1 else main, **heads}.items():
+                yield updates.AssertRefSnapshotId(ref=name, snapshot_id=head)
+        yield from _same_properties(self.table, [*self._set, *self._removed])
+
+    def is_made(self, now: IcebergTable) -> bool:
+        """Whether the table is as the draft, in all that this changes; or was, if it has new columns or fields."""
+        draft, base, later = self.draft, self.draft.base, now.metadata
+        return (
+            later.format_version >= draft.version
+            and (not self._changes_schema or self._has_schema(later))
+            and (not self._spec or _has_spec(draft, later))
+            and (not self._order or later.sort_order.fields == draft.sort_fields)
+            and all(later.properties.get(name) == value for name, value in self._set.items())
+            and not any(name in later.properties for name in self._removed)
+            and (draft.location == base.location or later.location == draft.location)
+        )
+
+    def _has_schema(self, later: TableMetadata) -> bool:
+        if self._same_schema is not None:
+            return _are_same(later.schema, self.draft.schema)
+        new = (each for number, each in later.schemas.items() if number not in self.draft.base.schemas)
+        return any(_are_same(each, self.draft.schema) for each in new)
+
+
+def _are_same(one: Schema, other: Schema) -> bool:
+    return one.fields == other.fields and set(one.identifier_ids) == set(other.identifier_ids)
+
+
+def _has_spec(draft: Draft, later: TableMetadata) -> bool:
+    known = reusable(replace(draft, base=later))
+    was = reusable(draft)
+    return known is not None and (known.id == later.default_spec_id or was is None)
+
+
+def _same_properties(table: Table, names: Sequence[str]) -> Sequence[Any]:
+    """The requirement that properties are as they were, for pyiceberg's own catalogs: REST has no such requirement."""
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertTableUUID
+
+    if not names or not isinstance(table.catalog, MetastoreCatalog):
+        return ()
+
+    def of(properties: Mapping[str, str]) -> Sequence[str | None]:
+        return [properties.get(name) for name in names]
+
+    before = of(table.metadata.properties)
+
+    class AssertProperties(AssertTableUUID):
+        """Requires these properties to be as they were."""
+
+        def validate(self, base_metadata: Any) -> None:
+            super().validate(base_metadata)
+            if of(base_metadata.properties) != before:
+                raise CommitFailedException("Requirement failed: properties have changed")
+
+    return (AssertProperties(uuid=table.metadata.table_uuid),)

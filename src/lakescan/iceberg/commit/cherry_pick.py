@@ -1,0 +1,208 @@
+"""Cherry-picking: the changes of one snapshot, applied to the current state (Java's `CherryPickOperation`).
+
+Where the snapshot's parent is the current one, the table moves to the snapshot itself. Otherwise a new one is made, of
+appends, and of dynamic overwrites whose partitions are as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.commit import REPLACES_PARTITIONS, STAGED_ID
+from lakescan.iceberg.commit.conflicts import Rebase, Validation
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.live_files import live_among
+from lakescan.iceberg.commit.outcomes import Failed, again
+from lakescan.iceberg.commit.publish import commit_snapshot, still_there
+from lakescan.iceberg.commit.refs import commit_move, current_set
+from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
+from lakescan.iceberg.manifests.codes import ADDED, DELETED
+from lakescan.iceberg.manifests.entries import entries_of
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_list import own_manifests
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+PUBLISHED_ID, SOURCE = "published-wap-id", "source-snapshot-id"
+_APPEND, _OVERWRITE = "append", "overwrite"
+
+
+def cherry_pick(
+    table: Table,
+    opened: IcebergTable,
+    version: int,
+    storage: Storage,
+    retries: RetryPolicy,
+    check_rows: Callable[[IcebergTable, int], None],
+) -> tuple[int | None, int]:
+    """Apply a snapshot's changes to the current state. Returns the ids of the current snapshots before and after.
+
+    `check_rows` refuses rows of the snapshot that the table cannot have by now. It is retried after concurrent commits
+    that it does not conflict with. Raises `NoSuchSnapshot`; `InvalidOption` for
+    a snapshot that the current state has already, or whose wap-id is published; `UnsupportedFeature` for changes that
+    are neither an append nor a dynamic overwrite; `CommitConflict` if partitions that it replaces have changed.
+    """
+    known, attempts = set(opened.metadata.snapshots), Attempts(retries)
+    at, now = copy(table), opened
+    while True:
+        picked = checked(now.metadata, version)
+        check_rows(now, version)
+        before = now.metadata.current_snapshot_id
+        failed: Failed | None
+        if picked.parent_id == before:
+            failed, after = commit_move(at, current_set(now.metadata, version), storage), version
+        else:
+            base = CommitBase(now.metadata, at.metadata)
+            producer = producer_of(picked, base, storage)
+            _check_new(picked, producer.changes, base, storage)
+            there = still_there(at, version)
+            failed = commit_snapshot(at, producer, known, storage, requirements=there)
+            after = producer.snapshot_id
+        if failed is None:
+            return before, after
+        again(attempts, ".".join(table.name()), failed)
+        at, now = failed.table, failed.now
+
+
+def checked(metadata: TableMetadata, version: int) -> IcebergSnapshot:
+    """The snapshot to pick; see `cherry_pick` for what is refused."""
+    picked, where = metadata.snapshots.get(version), metadata.location
+    if picked is None:
+        raise NoSuchSnapshot(f"{where} has no snapshot {version} to cherry-pick: see Table.inspect('snapshots')")
+    line = list(ancestors(metadata.snapshots, metadata.current_snapshot_id))
+    if version in {each.id for each in line}:
+        raise InvalidOption(f"{where}: the current state has snapshot {version} already")
+    again = [each.id for each in line if each.summary.get(SOURCE) == str(version)]
+    if again:
+        raise InvalidOption(f"{where}: snapshot {version} was cherry-picked already, as snapshot {again[0]}")
+    wap_id = picked.summary.get(STAGED_ID)
+    published = [each.id for each in line if wap_id in (each.summary.get(STAGED_ID), each.summary.get(PUBLISHED_ID))]
+    if wap_id and published:
+        raise InvalidOption(
+            f"{where}: the changes with wap-id {wap_id!r} are published already, by snapshot {published[0]}: "
+            f"snapshot {version} has the same wap-id"
+        )
+    if picked.parent_id == metadata.current_snapshot_id:
+        return picked
+    if picked.operation != _APPEND and not _replaces_partitions(picked):
+        raise UnsupportedFeature(
+            f"cherry-picking snapshot {version} of {where}, whose operation is {picked.operation or 'not recorded'}",
+            "Only appends and dynamic overwrites can be cherry-picked; others only if their parent "
+            f"({picked.parent_id}) is the current snapshot ({metadata.current_snapshot_id}). Make the change again, or "
+            "make the snapshot the current one with Table.set_current_snapshot.",
+        )
+    if _replaces_partitions(picked) and picked.parent_id not in (None, *(each.id for each in line)):
+        raise UnsupportedFeature(
+            f"cherry-picking snapshot {version} of {where}, which replaced partitions of a state that is not an "
+            "ancestor of the current one",
+            "Overwrite the partitions again.",
+        )
+    return picked
+
+
+def _check_new(picked: IcebergSnapshot, changes: FileChanges, base: CommitBase, storage: Storage) -> None:
+    """Raise `InvalidOption` if the table has a file of the snapshot already: its rows would be there twice."""
+    added = [each["file_path"].cast(pa.string()) for each in changes.added.values()]
+    there = live_among(pa.chunked_array(added, pa.string()).combine_chunks(), base, storage)
+    if len(there):
+        raise InvalidOption(
+            f"{base.metadata.location}: the current state has {there[0].as_py()} already, which snapshot {picked.id} "
+            "added: its rows would be there twice"
+        )
+
+
+def producer_of(picked: IcebergSnapshot, base: CommitBase, storage: Storage) -> SnapshotProducer:
+    """What produces the snapshot with the changes of `picked`, on top of a base."""
+    changes = changes_of(picked, base.metadata, storage)
+    wap_id = picked.summary.get(STAGED_ID)
+    summary = {SOURCE: str(picked.id)} | ({PUBLISHED_ID: wap_id} if wap_id else {})
+    operation, rebase = picked.operation, None
+    if operation == _OVERWRITE:
+        operation = _OVERWRITE if base.head is not None else _APPEND
+        read = Validation(start=picked.parent_id, schema=base.metadata.schema, partitions=_partitions(changes))
+        rebase = Rebase.of(replace(read, checks_deletes=True, checks_removed=True), base, storage)
+    return SnapshotProducer(base, storage, operation, changes, summary, rebase)
+
+
+def changes_of(picked: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> FileChanges:
+    """The data files that a snapshot added and removed.
+
+    Raises `UnsupportedFeature` for one with delete files, `CorruptMetadata` if its manifests lack files that its
+    summary counts.
+    """
+    own = manifest_files(pa.concat_tables(own_manifests([picked], storage)))
+    if any(each.content == DELETES for each in own):
+        raise UnsupportedFeature(
+            f"cherry-picking snapshot {picked.id} of {metadata.location}, which has delete files",
+            "Delete the rows again.",
+        )
+    added: dict[int, list[pa.Table]] = {}
+    removed = [pa.array([], pa.string())]
+    for manifest, entries in _entries(own, metadata, storage):
+        mine = entries.filter(pc.equal(entries["snapshot_id"], picked.id))
+        new = mine.filter(pc.equal(mine["status"], ADDED))["data_file"].combine_chunks()
+        added.setdefault(manifest.partition_spec_id, []).append(_as_new(new))
+        gone = mine.filter(pc.equal(mine["status"], DELETED))["data_file"].combine_chunks()
+        removed.append(gone.field("file_path").cast(pa.string()))
+    tables = {spec: pa.concat_tables(each) for spec, each in added.items()}
+    changes = FileChanges({spec: each for spec, each in tables.items() if each.num_rows}, pa.concat_arrays(removed))
+    _check_whole(picked, changes, metadata)
+    return changes
+
+
+def _entries(
+    manifests: list[ManifestFile], metadata: TableMetadata, storage: Storage
+) -> list[tuple[ManifestFile, pa.Table]]:
+    data = [each for each in manifests if each.content == DATA]
+    return list(zip(data, entries_of(data, metadata.specs, storage), strict=True))
+
+
+def _as_new(files: pa.StructArray) -> pa.Table:
+    """Data files as a snapshot adds them: their rows get ids again."""
+    table = pa.Table.from_arrays(files.flatten(), names=[each.name for each in files.type])
+    place = table.column_names.index("first_row_id")
+    return table.set_column(place, "first_row_id", pa.nulls(len(table), pa.int64()))
+
+
+def _check_whole(picked: IcebergSnapshot, changes: FileChanges, metadata: TableMetadata) -> None:
+    found = {
+        "added-data-files": sum(each.num_rows for each in changes.added.values()),
+        "deleted-data-files": len(changes.removed),
+    }
+    for name, number in found.items():
+        stated = picked.count(name, number)
+        if stated is not None and stated > number:
+            raise CorruptMetadata(
+                f"{metadata.location}: snapshot {picked.id} says {name}={stated}, but its manifests name only "
+                f"{number:,}: which changes to cherry-pick is unknown"
+            )
+
+
+def _partitions(changes: FileChanges) -> pa.Table:
+    """The partitions of added files, with the columns `spec_id` and `partition_key`."""
+    kinds = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
+    parts = [
+        with_partition_key(each.select(["partition"]))
+        .select(["partition_key"])
+        .append_column("spec_id", pa.repeat(pa.scalar(spec_id, pa.int32()), each.num_rows))
+        for spec_id, each in changes.added.items()
+    ]
+    return pa.concat_tables([kinds.empty_table(), *parts])
+
+
+def _replaces_partitions(picked: IcebergSnapshot) -> bool:
+    return picked.operation == _OVERWRITE and picked.summary.get(REPLACES_PARTITIONS, "").lower() == "true"

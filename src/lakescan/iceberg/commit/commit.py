@@ -1,0 +1,359 @@
+"""Commit to an Iceberg table through its catalog: appends, replacements of data files, and changes of rows.
+
+If a commit returns an error, or its response is lost, the table is checked for the snapshot id: the commit succeeded,
+has definitely failed, or its state is unknown. Files written for a failed commit are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
+from lakescan.errors import CommitConflict
+from lakescan.formats.snapshot_refs import RefKind
+from lakescan.iceberg.alter.added_columns import AddedColumns
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.collector import redone_by
+from lakescan.iceberg.commit.conflicts import Rebase, Validation
+from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
+from lakescan.iceberg.commit.outcomes import Failed, again, check_refusal, loaded, their_refusal
+from lakescan.iceberg.commit.publish import commit_snapshot, record_updates
+from lakescan.iceberg.commit.required_columns import check_required
+from lakescan.iceberg.commit.row_change import RowChange
+from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
+from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
+from lakescan.iceberg.commit.written_files import added_files
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
+from lakescan.iceberg.maintenance.reachable_files import added_since
+from lakescan.iceberg.maintenance.rewrite_manifests import ManifestRewrite
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.metadata.transactions import EPOCH, QUERY, has_transaction
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage.removal import discard
+from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import WrittenFile
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+REPLACES_PARTITIONS = "replace-partitions"  # the summary key of dynamic overwrites
+STAGED_ID = "wap.id"  # the summary key of a staged snapshot, as Iceberg's writer for Spark calls it
+
+
+@dataclass(frozen=True)
+class IcebergCommit:
+    """One commit, based on the state of the table when it was opened.
+
+    `table` is pyiceberg's, `opened` the same state as lakescan read it. `properties` go into the new snapshot's
+    summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once. With a
+    `wap_id`, the snapshot is staged under it: the branch stays where it is until it is published. `adds` are columns
+    that it adds to the table. `on_commit` receives the new snapshot, the number of attempts, and their seconds.
+    """
+
+    table: Table
+    writes: IcebergWrites
+    opened: IcebergTable
+    branch: str = MAIN
+    properties: Mapping[str, str] = field(default_factory=dict)
+    epoch: tuple[str, int] | None = None
+    wap_id: str | None = None
+    adds: AddedColumns | None = None
+    on_commit: Callable[[NewSnapshot, int, float], None] | None = field(default=None, compare=False)
+    _committed: list[NewSnapshot] = field(default_factory=list, compare=False, repr=False)
+
+    def append(self, files: Iterable[WrittenFile]) -> None:
+        """Append files; concurrent commits are retried.
+
+        Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
+        """
+        written = list(files)
+        self._commit("append", lambda base, _: FileChanges(added_files(written, base)), None, APPENDS)
+
+    def replace(
+        self,
+        removed: Collection[str],
+        files: Iterable[WrittenFile],
+        validation: Validation,
+        *,
+        is_dynamic: bool = False,
+    ) -> None:
+        """Replace data files; with `is_dynamic`, they are all those of the new files' partitions.
+
+        The commit goes onto those that were made since the table was opened, unless they conflict with it. Raises
+        `CommitConflict` if they do, or retries run out; `CommitStateUnknown`.
+        """
+        written, gone = list(files), pa.array(list(removed), pa.string())
+        properties = {**self.properties, REPLACES_PARTITIONS: "true"} if is_dynamic else self.properties
+        commit = replace(self, properties=properties)
+        commit._commit("overwrite", lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
+
+    def rewrite(
+        self,
+        removed: Collection[str],
+        files: Iterable[WrittenFile],
+        validation: Validation,
+        deletes: Sequence[tuple[str, int | None]] = (),
+        *,
+        keeps_sequence_number: bool = False,
+    ) -> None:
+        """Replace data files by others with the same rows: the operation is `replace`, and streams skip it.
+
+        `deletes` are delete files that go, too, as far as they are still there (and offsets of vectors in them). With
+        `keeps_sequence_number`, new files have the sequence number of the base. See `replace`.
+        """
+        written, gone = list(files), pa.array(list(removed), pa.string())
+        start = self.base.sequence_number - 1 if keeps_sequence_number and self.base.format_version > 1 else None
+        paths, offsets = [path for path, _ in deletes], [offset for _, offset in deletes]
+        unused = pa.table([paths, offsets], schema=DELETE_FILES)
+
+        def changes(base: CommitBase, _: Rebase | None) -> FileChanges:
+            return FileChanges(added_files(written, base), gone, unused_deletes=unused, sequence_number=start)
+
+        self._commit("replace", changes, validation, COMMITS)
+
+    def row_delta(self, changes: FileChanges, validation: Validation) -> None:
+        """Commit a row delta: data files and delete files, added and removed (Java's `RowDelta`).
+
+        `validation` says what was read; the data files that delete files refer to and the vectors are added to it.
+        Delete files with an unknown `referenced_data_file` need theirs in `validation.referenced`. Raises what
+        `replace` raises, and `UnsupportedFeature` for delete files that the table's format version does not have.
+        """
+        whole = validated(changes, validation)
+
+        def checked(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+            check_row_delta(changes, whole, base.format_version, self._where)
+            return changes
+
+        self._commit(operation_of(changes), checked, whole, COMMITS)
+
+    def upsert(self, files: Iterable[WrittenFile], deletes: Iterable[WrittenFile]) -> None:
+        """Commit new data files, and equality deletes of all rows that the table had before; see `append`.
+
+        They go onto any commits. Raises `CommitConflict` if one of them changed the partitioning: deletes apply to
+        files of their own partition spec alone.
+        """
+        written, keys, spec = list(files), list(deletes), self.opened.metadata.default_spec_id
+
+        def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+            if base.metadata.default_spec_id != spec and not base.metadata.specs[spec].is_unpartitioned:
+                raise CommitConflict(f"{self._where}: another writer changed the partitioning. Upsert the rows again.")
+            return FileChanges(added_files(written, base), added_deletes=added_files(keys, base))
+
+        known = changes(self.base, None)
+        self._commit(operation_of(known), changes, None, APPENDS)
+
+    def change(
+        self,
+        removed: Collection[str],
+        deletes: Sequence[WrittenDeletes],
+        files: Iterable[WrittenFile],
+        validation: Validation,
+    ) -> None:
+        """Commit changes of rows: data files to remove, deletes by position of others, and new data files.
+
+        With `validation.ignores_deletes`, data files whose rows others have deleted since, all of them, are left out;
+        files with deletes of these alone are removed. Raises what `replace` raises.
+        """
+        whole = RowChange(tuple(removed), tuple(deletes), tuple(files))
+        made = whole
+        checked = replace(validation, referenced=whole.referenced, vectors=whole.vectors)
+
+        def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+            if deletes:
+                self._check_version(base)
+            nonlocal made
+            made = whole
+            if rebase is not None and validation.ignores_deletes:
+                made = whole.without(rebase.deleted_whole)
+            found = made.on(base)
+            check_row_delta(found, checked, base.format_version, self._where)
+            return found
+
+        self._commit(whole.operation, changes, checked, COMMITS)
+        needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
+        storage, known = self.writes.storage, set(self.opened.metadata.snapshots)
+        discard(storage, needless, lambda: added_since(loaded(copy(self.table), storage)[1], known))
+
+    def rewrite_deletes(
+        self, removed: Sequence[str], deletes: Sequence[WrittenDeletes], sequence_number: int | None
+    ) -> None:
+        """Replace files of position deletes by deletes of the same rows, which have this data sequence number.
+
+        Raises `CommitConflict` if others have removed one of the files, or changed rows of the data files of vectors;
+        see `replace`.
+        """
+        whole = RowChange((), tuple(deletes), ())
+        read = Validation.of(self.base, referenced=whole.vectors, vectors=whole.vectors)
+        gone = pa.table([list(removed), [None] * len(removed)], schema=DELETE_FILES)
+
+        def changes(base: CommitBase, _: Rebase | None) -> FileChanges:
+            self._check_version(base)
+            return FileChanges(
+                added_deletes=whole.added_deletes(base), removed_deletes=gone, deletes_sequence_number=sequence_number
+            )
+
+        self._commit("replace", changes, read, COMMITS)
+
+    def _check_version(self, base: CommitBase) -> None:
+        if base.format_version != self.base.format_version:
+            raise CommitConflict(
+                f"{self._where}: another writer upgraded the table to format version {base.format_version}, in "
+                "which deletes are written differently. Run the statement again."
+            )
+
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Commit deletes by position in the place of equality deletes (`gone`), in a `replace` snapshot.
+
+        The data files with such rows must still be there, and no data file may have been added that is as old as the
+        equality deletes: these would delete its rows, too. Raises what `replace` raises.
+        """
+        whole, base = RowChange((), tuple(deletes), ()), self.base
+        unused = pa.table([pa.array(list(gone), pa.string()), pa.nulls(len(gone), pa.int64())], schema=DELETE_FILES)
+        read = Validation.of(base, referenced=whole.referenced, vectors=whole.vectors)
+
+        def changes(now: CommitBase, rebase: Rebase | None) -> FileChanges:
+            numbers = (
+                [] if rebase is None or not rebase.since else rebase.since.all_added["sequence_number"].to_pylist()
+            )
+            if any(number is None or number < base.sequence_number for number in numbers):
+                raise CommitConflict(
+                    f"{self._where}: another writer wrote old rows again, to which the equality deletes apply that are "
+                    "to be replaced. Convert them again."
+                )
+            found = replace(whole.on(now), unused_deletes=unused)
+            check_row_delta(found, read, now.format_version, self._where)
+            return found
+
+        self._commit("replace", changes, read, COMMITS)
+
+    @property
+    def base(self) -> CommitBase:
+        """The state of the branch when the table was opened."""
+        return self._base(self.table, self.opened)
+
+    def rewrite_manifests(self) -> Mapping[str, str] | None:
+        """Rewrite manifests; concurrent commits are retried.
+
+        Returns the new snapshot's summary, or None if there is nothing to rewrite. Raises `CommitConflict` if retries
+        run out; `CommitStateUnknown`.
+        """
+        made: list[ManifestRewrite] = []
+
+        def attempt(table: Table, now: IcebergTable) -> Failed | None:
+            producer = ManifestRewrite(
+                self._base(table, now), self.writes.storage, "replace", FileChanges(), self._summary
+            )
+            made[:] = [producer] if producer.is_needed else []
+            return self._publish(table, now, producer) if made else None
+
+        self._retried(attempt, COMMITS)
+        return made[0].summary if made else None
+
+    def _commit(
+        self,
+        operation: str,
+        changes: Callable[[CommitBase, Rebase | None], FileChanges],
+        validation: Validation | None,
+        retries: RetryPolicy,
+    ) -> None:
+        """Produce a snapshot and commit it, again after each concurrent commit that does not conflict with it."""
+
+        def attempt(table: Table, now: IcebergTable) -> Failed | None:
+            base, storage = self._base(table, now), self.writes.storage
+            # The first snapshot of a branch replaces nothing.
+            done = "append" if operation == "overwrite" and base.head is None else operation
+            rebase = None if validation is None else Rebase.of(validation, base, storage)
+            found = changes(base, rebase)
+            if operation != "replace":  # which keeps rows that are there
+                check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
+            return self._publish(table, now, SnapshotProducer(base, storage, done, found, self._summary, rebase))
+
+        self._retried(attempt, retries, fits_any=validation is None and self.adds is None)
+
+    def _retried(
+        self,
+        attempt: Callable[[Table, IcebergTable], Failed | None],
+        retries: RetryPolicy,
+        *,
+        fits_any: bool = False,
+    ) -> None:
+        def redo(table: Table, now: IcebergTable) -> None:
+            self._check_epoch(now)
+            if (failed := attempt(table, now)) is not None:
+                raise failed.error
+
+        policy = self.opened.metadata.table_properties.retry_policy(retries)
+        attempts, table, now = Attempts(policy), copy(self.table), self.opened
+        started, number = perf_counter(), 0
+        while True:
+            number += 1
+            with redone_by(table, redo, fits_any=fits_any):
+                failed = attempt(table, now)
+            if failed is None:
+                if self.on_commit is not None and self._committed:
+                    self.on_commit(self._committed[-1], number, perf_counter() - started)
+                return
+            self._check_epoch(failed.now)
+            if self.adds is not None:
+                check_refusal(failed, self._where)
+            again(attempts, self._where, failed)
+            table, now = failed.table, failed.now
+
+    def _check_epoch(self, now: IcebergTable) -> None:
+        if self.epoch is not None and has_transaction(now.metadata, self.branch, *self.epoch):
+            raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
+
+    def _base(self, table: Table, now: IcebergTable) -> CommitBase:
+        if self.branch != MAIN:
+            self._check_branch(now.metadata)
+        if self.adds is not None:
+            made = self.adds.on(table, now)
+            return CommitBase(made.metadata, made.given, self.branch)
+        return CommitBase(now.metadata, table.metadata, self.branch)
+
+    def _check_branch(self, now: TableMetadata) -> None:
+        """Raise `CommitConflict` if the branch is not what it was: there, or to be made in a table without rows."""
+        before, reference = self.opened.metadata, now.refs.get(self.branch)
+        if reference is not None and reference.kind != RefKind.BRANCH:
+            raise CommitConflict(f"{self._where}: {self.branch!r} is a tag by now, which stays. Choose another branch.")
+        if reference is None and self.branch in before.refs:
+            raise CommitConflict(
+                f"{self._where}: another writer removed the branch {self.branch!r}. Write to it again."
+            )
+        if self.branch not in before.refs and now.current_snapshot_id is not None:
+            raise CommitConflict(
+                f"{self._where}: another writer wrote the table's first rows, which the branch {self.branch!r} is to "
+                "have. Write to it again."
+            )
+
+    def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> Failed | None:
+        known, storage, is_staged = set(self.opened.metadata.snapshots), self.writes.storage, self.wap_id is not None
+        then = record_updates(producer, self.epoch)
+        if self.adds is None:
+            return commit_snapshot(
+                table, producer, known, storage, then, is_staged=is_staged, committed=self._committed
+            )
+        made = self.adds.on(table, now)
+        with their_refusal():
+            return commit_snapshot(
+                *(table, producer, known, storage, then, made.requirements),
+                first=made.updates,
+                is_staged=is_staged,
+                committed=self._committed,
+            )
+
+    @property
+    def _summary(self) -> dict[str, str]:
+        epoch = {} if self.epoch is None else {QUERY: self.epoch[0], EPOCH: str(self.epoch[1])}
+        staged = {} if self.wap_id is None else {STAGED_ID: self.wap_id}
+        return {**self.properties, **epoch, **staged}
+
+    @property
+    def _where(self) -> str:
+        return ".".join(self.table.name())

@@ -1,0 +1,242 @@
+"""Whether a commit may follow those that were made since the state that it read.
+
+The rules are those of Iceberg's `MergingSnapshotProducer` and its subclasses. What another commit added or removed is a
+table of manifest entries (`since.CHANGED`); `Validation` says which of them are conflicts. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.schema import Schema
+from lakescan.errors import CommitConflict
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.concurrent_commits import CommitsSince
+from lakescan.iceberg.manifests.codes import EQUALITY_DELETES, POSITION_DELETES
+from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
+from lakescan.iceberg.scan.delete_index import DeleteIndex
+from lakescan.iceberg.scan.file_names import FileNames
+from lakescan.storage import Storage
+from lakescan.storage.locations import Places
+
+_SAME_ROWS = "replace"  # the operation of commits that change files, but no rows
+_DELETE = "delete"
+_PUFFIN = "puffin"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a commit read, and what commits since must not have changed.
+
+    - `start`: the id of the snapshot that was read; None for a branch without snapshots.
+    - `where`: the filter of the rows that were read, bound to `schema`; None if only the removed files were read.
+    - `partitions`: instead of a filter, the partitions that are replaced: tables of `spec_id` and `partition_key`.
+    - `isolation`: `serializable` (no other commit may have added rows that should have been read) or `snapshot`.
+    - `checks_removed`: no other commit may have removed data files that may have had such rows.
+    - `checks_deletes`: no other commit may have added delete files that may apply to such rows.
+    - `referenced`: data files that the commit's delete files refer to; they must still be there.
+    - `ignores_deletes`: files that commits of the operation `delete` removed are not missed, if these
+      added none: their rows are gone.
+    - `vectors`: data files for which the commit adds a deletion vector; no other commit may have added one.
+    - `all_deleted`: the rows of the removed files are deleted, none is written again: deletes of others do not matter,
+      as far as their commits added no rows, which may be those that they deleted, changed.
+    - `same_rows`: the removed files are rewritten. Equality deletes that were added since still apply to new files that
+      keep the old sequence number, so they are no conflict.
+    """
+
+    start: int | None
+    schema: Schema
+    where: Predicate | None = None
+    partitions: pa.Table | None = None
+    isolation: str = SERIALIZABLE
+    checks_removed: bool = False
+    checks_deletes: bool = False
+    referenced: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    ignores_deletes: bool = False
+    vectors: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    all_deleted: bool = False
+    same_rows: bool = False
+
+    @staticmethod
+    def of(base: CommitBase, **more: Any) -> Validation:
+        """The validation of a commit that read the newest state of `base`; `more` are other attributes."""
+        start = None if base.head is None else base.head.id
+        return Validation(**{"start": start, "schema": base.metadata.schema, **more})
+
+    @property
+    def _filter(self) -> Predicate | None:
+        return TRUE if self.partitions is not None else self.where
+
+    def check(self, since: CommitsSince, replaced: pa.Array, places: Places) -> None:
+        """Raise `CommitConflict` if a commit since conflicts with what was read.
+
+        `replaced` are the data files that the commit removes; `places` compares locations.
+        """
+        if not since:
+            return
+        since.check_whole()
+        if len(replaced):
+            gone = since.all_removed.filter(_named(since.all_removed["file_path"], replaced, places))
+            self._refuse(since, gone, "removed", "which this commit replaces")
+        if self._filter is not None:
+            self._check_rows(since, self._filter)
+        if len(self.referenced):
+            removed = _not_deleting(since, since.all_removed) if self.ignores_deletes else since.all_removed
+            missing = removed.filter(_named(removed["file_path"], self.referenced, places))
+            self._refuse(since, missing, "removed", "to which delete files of this commit refer")
+        if len(self.vectors):
+            is_vector = pc.equal(since.all_deletes["file_format"], _PUFFIN)
+            by_position = pc.equal(since.all_deletes["content"], POSITION_DELETES)
+            hidden = since.all_deletes.filter(pc.and_not(by_position, is_vector))
+            self._refuse(since, hidden, "added", "position deletes, which the vectors that this commit adds would hide")
+            vectors = since.all_deletes.filter(is_vector)
+            doubled = vectors.filter(_named(vectors["referenced_data_file"], self.vectors, places))
+            self._refuse(since, doubled, "added", "a deletion vector of a data file for which this commit adds one")
+
+    def _check_rows(self, since: CommitsSince, where: Predicate) -> None:
+        if self.isolation == SERIALIZABLE:
+            added = _by(self._inside(since.added(where, self.schema)), since, {_SAME_ROWS})
+            self._refuse(since, added, "added", f"which may have {self._described}")
+        if self.checks_removed:
+            removed = self._inside(since.removed(where, self.schema))
+            self._refuse(since, removed, "removed", f"which may have had {self._described}")
+        if self.checks_deletes:
+            deletes = _by(self._inside(since.deletes(where, self.schema)), since, {_SAME_ROWS})
+            self._refuse(since, deletes, "added", f"which may delete {self._described}")
+
+    def _inside(self, files: pa.Table) -> pa.Table:
+        """The files that are in the partitions that were read."""
+        if self.partitions is None:
+            return files
+        return files.filter(pc.is_in(_partition(files), value_set=_partition(self.partitions).combine_chunks()))
+
+    @property
+    def _described(self) -> str:
+        if self.partitions is not None:
+            return "rows of a partition that this commit replaces"
+        return "rows, all of which this commit replaces" if self.where == TRUE else f"rows that match {self.where}"
+
+    def _refuse(self, since: CommitsSince, files: pa.Table, did: str, why: str) -> None:
+        if not files.num_rows:
+            return
+        path, by = files["file_path"][0].as_py(), files["changed_by"][0].as_py()
+        raise CommitConflict(
+            f"{since.metadata.location}: another writer changed rows that this commit read: its snapshot {by} "
+            f"({since.operations[by] or 'no operation'}) {did} {path}, {why}. Read them again, and retry."
+        )
+
+    def check_deletes(self, since: CommitsSince, removed: pa.Table, specs: Collection[int], places: Places) -> bool:
+        """Raise `CommitConflict` if delete files that were added since apply to data files that the commit removes.
+
+        `removed` are these data files: the columns of `since.CHANGED`, `file_format`, `record_count` and `stats`;
+        `specs` are the partition specs of the files that replace them. Returns whether these must keep an old sequence
+        number, so that equality deletes since apply to them, too.
+        """
+        added = _not_deleting(since, since.all_deletes) if self.all_deleted else since.all_deletes
+        deletes = _newest_vectors(_by(added, since, {_SAME_ROWS}))
+        if not deletes.num_rows or not removed.num_rows:
+            return False
+        unpartitioned = frozenset(each.id for each in since.metadata.specs.values() if each.is_unpartitioned)
+        index = DeleteIndex.build(deletes, unpartitioned, since.metadata.all_fields, places)
+        names = FileNames(pc.unique(removed["file_path"]), places)
+        applied = index.match(removed, names).used(index.entries.num_rows)
+        hits = index.entries.filter(pa.array(applied))
+        is_equality = pc.equal(hits["content"], EQUALITY_DELETES)
+        others = hits.filter(pc.invert(is_equality)) if self.same_rows else hits
+        self._refuse(since, others, "added", "which may delete rows of data files that this commit replaces")
+        if hits.num_rows and not set(removed["spec_id"].unique().to_pylist()) <= set(specs):
+            # Equality deletes apply to files of their own spec alone, unless it is unpartitioned.
+            everywhere = pc.is_in(deletes["spec_id"], value_set=pa.array(sorted(unpartitioned), pa.int32()))
+            scoped = deletes.filter(pc.and_(pc.equal(deletes["content"], EQUALITY_DELETES), pc.invert(everywhere)))
+            why = "which deletes rows of one partition spec, while this commit writes rows again in another spec"
+            self._refuse(since, scoped, "added", why)
+        return hits.num_rows > 0
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """A commit that goes onto the commits `since`, as far as these allow it."""
+
+    validation: Validation
+    since: CommitsSince
+    places: Places
+
+    @staticmethod
+    def of(validation: Validation, base: CommitBase, storage: Storage) -> Rebase:
+        """The commit on a base; raises `CommitConflict` if the commits since are not known any more."""
+        head = None if base.head is None else base.head.id
+        since = CommitsSince.of(base.metadata, head, validation.start, storage)
+        return Rebase(validation, since, storage.places(base.metadata.location))
+
+    def check(self, replaced: pa.Array) -> None:
+        """Raise `CommitConflict` if a commit since conflicts with what this one read, or replaces."""
+        self.validation.check(self.since, replaced, self.places)
+
+    def deleted_whole(self, files: pa.Array) -> pa.Array:
+        """Whether each data file is gone, with all its rows deleted: a commit since removed it, and added none."""
+        if not self.since:
+            return pa.repeat(pa.scalar(False), len(files))
+        others = _not_deleting(self.since, self.since.all_removed)["file_path"].combine_chunks()
+        gone = self.since.all_removed["file_path"].combine_chunks()
+        return _named(files, gone.filter(pc.invert(pc.is_in(gone, value_set=others))), self.places)
+
+    @property
+    def needs_removed(self) -> bool:
+        """Whether the removed data files are to be checked: delete files were added since."""
+        return bool(self.since) and self.since.all_deletes.num_rows > 0
+
+    def sequence_number(self, removed: pa.Table, specs: Collection[int]) -> int | None:
+        """The sequence number of files of `specs` in place of the `removed` ones; None for the commit's own.
+
+        It is older than the commits since, if their equality deletes apply to the rewritten rows. Raises
+        `CommitConflict`; see `Validation.check_deletes`.
+        """
+        if not self.validation.check_deletes(self.since, removed, specs, self.places):
+            return None
+        return self.since.snapshots[0].sequence_number - 1
+
+
+def _named(paths: pa.Array | pa.ChunkedArray, names: pa.Array, places: Places) -> pa.Array:
+    """Whether each path leads to the place of one of the names, however it is spelled."""
+    return pc.is_in(places.of(paths), value_set=pc.unique(places.of(names)))
+
+
+def _by(files: pa.Table, since: CommitsSince, ignored: set[str]) -> pa.Table:
+    """The files that snapshots changed whose operation is not to be ignored."""
+    ids = [number for number, operation in since.operations.items() if operation not in ignored]
+    return files.filter(pc.is_in(files["changed_by"], value_set=pa.array(ids, pa.int64())))
+
+
+def _not_deleting(since: CommitsSince, files: pa.Table) -> pa.Table:
+    """The files, without those that commits changed which did nothing but delete rows.
+
+    Some writers call it `delete`, too, if they write the other rows of the files again.
+    """
+    deleting = pa.array([number for number, operation in since.operations.items() if operation == _DELETE], pa.int64())
+    by_deletes = pc.is_in(files["changed_by"], value_set=deleting)
+    by_rewriting = pc.is_in(files["changed_by"], value_set=pc.unique(since.all_added["changed_by"]))
+    return files.filter(pc.or_(pc.invert(by_deletes), by_rewriting))
+
+
+def _partition(files: pa.Table) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(files["spec_id"].cast(pa.string()), files["partition_key"], "/")
+
+
+def _newest_vectors(deletes: pa.Table) -> pa.Table:
+    """The delete files with only the newest vector of each data file: later commits replace those of earlier ones."""
+    if not deletes.num_rows:
+        return deletes
+    is_vector = pc.equal(deletes["file_format"], _PUFFIN).to_numpy()
+    order = np.argsort(-deletes["sequence_number"].to_numpy(), kind="stable")
+    vectors = order[is_vector[order]]
+    names = deletes["referenced_data_file"].take(pa.array(vectors)).combine_chunks().dictionary_encode()
+    _, first = np.unique(names.indices.to_numpy(), return_index=True)
+    kept = np.sort(np.concatenate([np.flatnonzero(~is_vector), vectors[first]]))
+    return deletes.take(pa.array(kept))

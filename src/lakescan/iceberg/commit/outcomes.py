@@ -1,0 +1,214 @@
+"""Outcomes of commits: succeeded, definitely failed, or unknown. After a lost response the table is checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.common.retries import Attempts, outcome_of
+from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
+from lakescan.iceberg.commit.collector import Collector
+from lakescan.iceberg.commit.old_metadata import remove_old_metadata
+from lakescan.iceberg.maintenance.reachable_files import named_by_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, check_metadata_writes, metadata_writes
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage, join
+from lakescan.storage.removal import discard
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+# Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
+_REFUSED = "InvalidOperationException"
+# Statuses of a REST catalog's server that say that nothing was changed.
+REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 412, 413, 419, 422, 429, 501})
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A commit that definitely failed: its error, and the table reloaded after it (`table`, `now`).
+
+    `is_final` tells that the catalog would refuse it again: it is not allowed, or nobody has changed the table.
+    """
+
+    error: Exception
+    table: Table
+    now: IcebergTable
+    is_final: bool = False
+
+
+def commit(
+    table: Table,
+    updates: tuple[Any, ...],
+    requirements: tuple[Any, ...],
+    storage: Storage,
+    is_made: Callable[[IcebergTable], bool],
+    was_made: Callable[[IcebergTable], bool] = lambda now: False,
+) -> Failed | None:
+    """Commit changes to a table. Returns None on success, else the definite failure.
+
+    `is_made` tells from the reloaded table whether the changes were committed; `was_made` whether they were, but other
+    commits have changed the same since, which is asked unless the catalog refused the commit. Raises
+    `CommitStateUnknown` if the outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`,
+    `InvalidOption` for a property that says wrongly how to write metadata, and `LocationRefused` for one that says to
+    write it where the table must not lead.
+    """
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertTableUUID
+
+    if not updates:
+        return None
+    check_metadata_writes(table)
+    same = AssertTableUUID(uuid=table.metadata.table_uuid)
+    if isinstance(table.catalog, Collector):
+        try:
+            table.catalog.collect(table, (*requirements, same), updates)
+        except CommitFailedException as error:
+            return Failed(error, *loaded(table, storage))
+        return None
+    _check_place(table, updates, storage)
+    with metadata_writes(table.properties, ".".join(table.name())) as named:
+        try:
+            made = table.catalog.commit_table(table, (*requirements, same), updates)
+        except (MetadataNotWritten, UnsupportedFeature):
+            raise
+        except Exception as error:
+            failed = _looked_up(table, error, storage, is_made, was_made)
+            if failed is not None:  # its metadata would look like that of a copy of the table
+                now = failed.now
+                discard(storage, named, lambda: [pa.array(named_by_metadata(now), pa.string())])
+            return failed
+    remove_old_metadata(table, made.metadata, made.metadata_location, storage)
+    return None
+
+
+def _check_place(table: Table, updates: tuple[Any, ...], storage: Storage) -> None:
+    """Raise `LocationRefused` if the table's next metadata file is where it must not lead: pyiceberg writes it itself.
+
+    A server chooses its own place, and writes there by its own rights.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.table.update import RemovePropertiesUpdate, SetLocationUpdate, SetPropertiesUpdate
+
+    if not isinstance(table.catalog, MetastoreCatalog):
+        return
+    location, properties = table.metadata.location, dict(table.metadata.properties)
+    for each in updates:
+        if isinstance(each, SetLocationUpdate):
+            location = each.location
+        elif isinstance(each, SetPropertiesUpdate):
+            properties |= each.updates
+        elif isinstance(each, RemovePropertiesUpdate):
+            properties = {name: value for name, value in properties.items() if name not in each.removals}
+    folder = properties.get("write.metadata.path") or join(location, "metadata")
+    storage.allowed.check(join(folder, "metadata.json"))
+
+
+def _looked_up(
+    table: Table,
+    error: Exception,
+    storage: Storage,
+    is_made: Callable[[IcebergTable], bool],
+    was_made: Callable[[IcebergTable], bool],
+) -> Failed | None:
+    is_refused = is_refusal(error, table)
+
+    def look() -> Failed | bool | None:
+        fresh, now = loaded(table, storage)
+        if is_made(now):
+            return True
+        if is_refused:
+            return Failed(error, fresh, now, _is_final(error, table, fresh))
+        return True if was_made(now) else None
+
+    outcome = outcome_of(".".join(table.name()), error, look, definite=(CommitConflict, NoSuchTable))
+    return outcome if isinstance(outcome, Failed) else None
+
+
+def loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
+    """Reload the table from its catalog; its metadata file is read too, as a catalog may not return all snapshots."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        fresh = table.catalog.load_table(table.name())
+    except NoSuchTableError as error:
+        raise NoSuchTable(f"{'.'.join(table.name())} was dropped by another writer") from error
+    check_same(table, fresh)
+    return fresh, IcebergTable.open(fresh.metadata_location, storage)
+
+
+def check_same(before: Table, now: Table) -> None:
+    """Raise `CommitConflict` if another table has the same name now."""
+    if before.metadata.table_uuid != now.metadata.table_uuid:
+        raise CommitConflict(f"{'.'.join(before.name())} was dropped and recreated since it was opened: open it again")
+
+
+@contextmanager
+def their_refusal() -> Iterator[None]:
+    """Raise the error of a metastore that refuses columns as it is: it is final, and nothing was changed."""
+    try:
+        yield
+    except CommitStateUnknown as unknown:
+        error = unknown.__cause__
+        if type(error).__name__ == _REFUSED and isinstance(error, Exception):
+            raise error from None
+        raise
+
+
+def check_refusal(failed: Failed, name: str) -> None:
+    """Raise `UnsupportedFeature` if a catalog refused a change of the metadata for another reason than a conflict."""
+    from pyiceberg.exceptions import BadRequestError
+
+    if isinstance(failed.error, BadRequestError):
+        raise _refused(failed, name) from failed.error
+
+
+def again(attempts: Attempts, name: str, failed: Failed) -> None:
+    """Wait before a failed commit is made again; `name` is the table's.
+
+    Raises `CommitConflict` once it was tried often enough, and `UnsupportedFeature` at once for a final refusal.
+    """
+    if failed.is_final:
+        raise _refused(failed, name) from failed.error
+    attempts.again(name, failed.error)
+
+
+def _refused(failed: Failed, name: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
+    )
+
+
+def _is_final(error: Exception, table: Table, fresh: Table) -> bool:
+    from pyiceberg import exceptions as theirs
+
+    if isinstance(error, theirs.BadRequestError):  # Java's servers also say it of commits that come too late
+        return bool(fresh.metadata_location == table.metadata_location)
+    return isinstance(error, theirs.RESTError | NotImplementedError)
+
+
+def is_refusal(error: Exception, table: Table) -> bool:
+    """Whether the catalog definitely did not commit; any other error may have happened after the commit."""
+    from pyiceberg import exceptions as theirs
+    from pyiceberg.catalog import MetastoreCatalog
+
+    kinds = (
+        theirs.CommitFailedException,
+        theirs.ValidationException,
+        theirs.NoSuchTableError,
+        theirs.BadRequestError,
+        theirs.UnauthorizedError,
+        theirs.ForbiddenError,
+    )
+    # pyiceberg's own catalogs validate updates before they write anything, and raise ValueError.
+    checked_here = type(error) is ValueError and isinstance(table.catalog, MetastoreCatalog)
+    return isinstance(error, kinds) or _status_of(error) in REFUSALS or checked_here
+
+
+def _status_of(error: Exception) -> int | None:
+    """The status of the answer that pyiceberg made an error of."""
+    return getattr(getattr(error.__cause__, "response", None), "status_code", None)

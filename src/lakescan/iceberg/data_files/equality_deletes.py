@@ -1,0 +1,94 @@
+"""Files of equality deletes: the keys of rows that are upserted or deleted (specification, "Equality Delete Files").
+
+Such a file has the columns of the keys alone, sorted by them. It deletes the rows with these keys from all older data
+files, by sequence numbers: the files of its own commit stay. So a commit replaces rows without reading the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.data_files.metrics import file_metrics
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
+from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
+from lakescan.writing.sort_keys import SortKey, sorting
+from lakescan.writing.statistics import FileStatistics
+
+
+@dataclass(frozen=True)
+class EqualityDeleteWrites(IcebergWrites):
+    """How to write the keys of deleted rows: a table to write to that has the columns of the keys, `keys`."""
+
+    keys: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(writes: IcebergWrites, keys: Sequence[str], name: str) -> EqualityDeleteWrites:
+        """The deletes of a table.
+
+        Raises `UnsupportedFeature` if they could miss rows: in partitions by other columns than keys, and in files of
+        other partition specs; for keys that do not compare exactly; and for tables of format version 1.
+        """
+        metadata, schema = writes.metadata, writes.schema
+        if int(metadata.format_version) < 2:
+            raise UnsupportedFeature(
+                f"equality deletes in {name}, of format version 1", "Upgrade the table to version 2."
+            )
+        if writes.properties.delete_format not in (None, "parquet"):
+            raise UnsupportedFeature(
+                f"writing {writes.properties.delete_format} files of deletes in {name}",
+                "They are written as Parquet: set 'write.delete.format.default'='parquet'.",
+            )
+        for key in keys:
+            kind = schema.column(key).type
+            if kind in t.FLOATING or isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+                raise UnsupportedFeature(f"equality deletes by {key!r} of type {kind}", "Use upsert-mode=merge.")
+        found = EqualityDeleteWrites(metadata, writes.storage, writes.options, keys=tuple(keys))
+        if metadata.spec().is_unpartitioned():
+            return found
+        ids = {schema.column(key).id for key in keys}
+        if others := [each for each in metadata.spec().fields if each.source_id not in ids]:
+            raise UnsupportedFeature(
+                f"equality deletes in {name}, which is partitioned by {others[0].name!r}",
+                "A row that moves to another partition would be there twice: partition by keys alone, or use "
+                "upsert-mode=merge.",
+            )
+        if len(metadata.partition_specs) > 1:
+            raise UnsupportedFeature(
+                f"equality deletes in {name}, which was partitioned in another way before",
+                "They would not apply to older files: use upsert-mode=merge.",
+            )
+        return found
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns of the keys."""
+        whole = super().schema
+        return Schema(tuple(whole.column(key) for key in self.keys))
+
+    @property
+    def target_size(self) -> int:
+        """`write.delete.target-file-size-bytes`."""
+        return self.properties.target_delete_file_size
+
+    @cached_property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """The codec of delete files, else that of data files."""
+        return self.delete_parquet_options
+
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """Sort by the keys."""
+        return rows.take(pa.array(sorting([SortKey(name) for name in rows.column_names], rows)))
+
+    def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
+        """Metrics of the keys, and which fields they are."""
+        metrics = file_metrics(statistics, self.properties)
+        ids = [each.id for each in self.schema.fields]
+        return {**metrics, "spec_id": self.spec_id, "content": EQUALITY_DELETES, "equality_ids": ids}

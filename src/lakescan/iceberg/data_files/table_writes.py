@@ -1,0 +1,325 @@
+"""How to write an Iceberg table's data files: field ids, partition keys, sort order and locations, by pyiceberg."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import metadata_columns as m
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.definition.from_rows import iceberg_columns
+from lakescan.definition.table_definition import SortTerm
+from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.iceberg.commit.encryption import check_encrypted
+from lakescan.iceberg.data_files.location_provider import DataLocations
+from lakescan.iceberg.data_files.metrics import file_metrics
+from lakescan.iceberg.data_files.sort_orders import arrow_transform, keys_of, order_id, terms_of
+from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
+from lakescan.iceberg.metadata.schema_json import parse_schema
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.metadata.wider_types import widens
+from lakescan.options.session import given_by_session
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
+from lakescan.storage.encryption.table_keys import NewKey
+from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.sort_keys import SortKey, sorting, value_at
+from lakescan.writing.statistics import FileStatistics
+from lakescan.writing.table_writes import ByOptions, Key
+
+_CODECS = {"uncompressed": "none"}
+_OTHERS = ("orc", "avro")  # by default; a table may have files of several formats, and every reader has Parquet
+_LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the level for others
+
+
+@dataclass(frozen=True)
+class IcebergWrites(ByOptions):
+    """Write settings of a table, from pyiceberg's metadata; write options replace its properties.
+
+    With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. `arrival` is
+    the order in which rows arrive, if they are to stay in it. Workers get the metadata as JSON.
+    """
+
+    metadata: Any
+    storage: Storage
+    options: WriteOptions
+    keeps_lineage: bool = False
+    arrival: tuple[SortTerm, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (kind := self.properties.file_format) not in ("parquet", *_OTHERS):
+            raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
+        check_encrypted(self.properties, int(self.metadata.format_version), self.storage)
+        self.properties.check_obeyed()
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return fields | {"metadata": metadata_text(self.metadata)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from pyiceberg.table.metadata import TableMetadataUtil
+
+        self.__dict__.update(state, metadata=TableMetadataUtil.parse_raw(state["metadata"]))
+
+    @property
+    def _version(self) -> FormatVersion:
+        return VERSIONS[self.metadata.format_version]
+
+    @cached_property
+    def properties(self) -> IcebergProperties:
+        """The table's properties, in part replaced by write options, and by those of the session of the rows."""
+        options = self.options
+        if by_session := given_by_session(options, options.session.options, "iceberg"):
+            options = options.merged(by_session)
+        given = {
+            "write.target-file-size-bytes": options.target_file_size_bytes,
+            "write.parquet.compression-codec": options.compression_codec,
+            "write.parquet.compression-level": options.compression_level,
+            "write.format.default": options.write_format,
+            "write.distribution-mode": options.distribution_mode,
+        }
+        texts = {name: str(value) for name, value in given.items() if value is not None}
+        return IcebergProperties(
+            {**self.metadata.properties, **texts}, f"{self.metadata.location} cannot be written to"
+        )
+
+    @property
+    def note(self) -> str:
+        """That files are Parquet, though the table's default is another format."""
+        kind = self.properties.file_format
+        if kind == "parquet":
+            return ""
+        return f"as Parquet, though write.format.default is {kind}: a table may have files of both"
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The current schema, with the row lineage columns if `keeps_lineage`."""
+        schema = parse_schema(json.loads(self.metadata.schema().model_dump_json()), self.metadata.location)
+        if not self.keeps_lineage:
+            return schema
+        return schema.extended(m.with_free_names((m.ROW_ID, m.LAST_UPDATED), schema.names))
+
+    def new_key(self) -> NewKey | None:
+        """The key of a new data or delete file; None if the table is not encrypted."""
+        return NewKey.random(self.properties.data_key_length) if self.properties.is_encrypted else None
+
+    @property
+    def of_moved_rows(self) -> IcebergWrites:
+        """Settings for rows moved between files: from version 3 on, they keep their ids (spec, "Row Lineage")."""
+        return replace(self, keeps_lineage=True) if self._version.row_lineage else self
+
+    @property
+    def target_size(self) -> int:
+        """`write.target-file-size-bytes`."""
+        return self.properties.target_file_size
+
+    @property
+    def rules(self) -> ColumnRules:
+        """None: Iceberg's columns have no rules beside their types."""
+        return ColumnRules()
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether rows are shuffled by partition: `write.distribution-mode` is not `none`; `range` acts as `hash`."""
+        return bool(self._transforms) and self.properties.distribution_mode != "none"
+
+    @property
+    def partition_sources(self) -> Sequence[str]:
+        """The source columns of the default partition spec."""
+        return [self.schema.fields[path[0]].name for path, _ in self._transforms]
+
+    @property
+    def row_group_limits(self) -> tuple[int, int | None]:
+        """`write.parquet.row-group-limit` and `write.parquet.row-group-size-bytes`."""
+        return self.properties.row_group_rows, self.properties.row_group_size
+
+    @cached_property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """Codec, compression level (None if the codec has none) and page size in bytes."""
+        codec, level = self.properties.codec, self.properties.compression_level
+        return {**codec_options(codec, level), "data_page_size": self.properties.page_size}
+
+    @property
+    def delete_parquet_options(self) -> Mapping[str, Any]:
+        """The same for files of deletes: the write option, else the table's own for these, else that of data files."""
+        properties = self.properties
+        codec, level = properties.codec, properties.compression_level
+        if self.options.compression_codec is None and properties.delete_codec is not None:
+            codec, level = properties.delete_codec, None
+        if self.options.compression_level is None and properties.delete_compression_level is not None:
+            level = properties.delete_compression_level
+        return {**codec_options(codec, level), "data_page_size": properties.page_size}
+
+    def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
+        """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
+        return iceberg_columns(rows, nanoseconds=self._version.nanoseconds)
+
+    @property
+    def fills_members(self) -> bool:
+        """No: Iceberg on Spark refuses structs that lack members."""
+        return False
+
+    def widens(self, old: t.Type, new: t.Type) -> bool:
+        """Whether Iceberg promotes a type to another, but for dates, which only ALTER TABLE makes timestamps."""
+        return old not in (t.DATE, t.UNKNOWN) and old != new and widens(old, new)
+
+    def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
+        """All columns with their field ids, except those of type unknown, which are never written."""
+        return [(place, _with_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
+
+    @cached_property
+    def _transforms(self) -> list[tuple[list[int], Any]]:
+        """For each partition field: the path of positions to its source column, and its transform of Arrow arrays."""
+        transforms = []
+        for field in self.metadata.spec().fields:
+            if field.source_id not in self.metadata.schema().field_ids:
+                raise UnsupportedFeature(
+                    f"writing to {self.metadata.location}, whose partition field {field.name!r} has lost its column",
+                    "Format version 1 keeps such fields: upgrade the table to version 2, and remove the field.",
+                )
+            source = self.metadata.schema().find_field(field.source_id)
+            path = self._path(field.source_id)
+            if str(source.field_type).endswith("_ns") and str(field.transform) == "identity":
+                raise UnsupportedFeature(
+                    f"writing to an Iceberg table that is partitioned by the nanoseconds of {source.name!r}",
+                    "pyiceberg cannot read such manifests back: partition by hours(...) or days(...).",
+                )
+            transforms.append((path, arrow_transform(field.transform, source.field_type)))
+        return transforms
+
+    def _path(self, field_id: int) -> list[int]:
+        path, among = [], self.schema.fields
+        while True:
+            place = next(i for i, f in enumerate(among) if any(inner.id == field_id for inner in t.walk((f,))))
+            path.append(place)
+            if among[place].id == field_id:
+                return path
+            among = t.children(among[place].type)
+
+    def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The partition values of rows by the default partition spec."""
+        names = self.partition_names
+        keys = [transform(value_at(rows, path[0], path[1:])) for path, transform in self._transforms]
+        return [_of_type(key, name) for key, name in zip(keys, names, strict=True)]
+
+    @cached_property
+    def own_order(self) -> tuple[SortTerm, ...]:
+        """The default sort order."""
+        order = self.metadata.sort_order_by_id(self.metadata.default_sort_order_id)
+        return () if order is None else terms_of(order, self.schema, self.metadata.location)
+
+    def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
+        """The keys of terms, which may be transforms."""
+        return keys_of(terms, self.metadata, self.schema)
+
+    @cached_property
+    def _own_keys(self) -> tuple[SortKey, ...]:
+        return self.sort_keys(self.own_order)
+
+    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> IcebergWrites:
+        """Settings for rows that arrive sorted: files claim the sort order that the table has with these terms."""
+        return replace(self, arrival=tuple(terms))
+
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """Sort rows by the default sort order, unless they arrive sorted."""
+        if self.arrival is not None or not self._own_keys:
+            return rows
+        return rows.take(pa.array(sorting(self._own_keys, rows)))
+
+    @property
+    def spec_id(self) -> int:
+        """The id of the default partition spec."""
+        return int(self.metadata.default_spec_id)
+
+    @property
+    def partition_names(self) -> Sequence[str]:
+        """The field names of the default partition spec."""
+        return [field.name for field in self.metadata.spec().fields]
+
+    def partition_record(self, key: Key) -> Any:
+        """pyiceberg's partition record; dates and timestamps as integers, as stored in manifests."""
+        from pyiceberg.typedef import Record
+
+        return Record(*key)
+
+    def new_location(self, key: Key, name: str) -> str:
+        """The location of a new file by the table's properties (`DataLocations`)."""
+        partition = None if self.metadata.spec().is_unpartitioned() else self._folder(key)
+        return self.locations.new(name, partition)
+
+    @cached_property
+    def locations(self) -> DataLocations:
+        """Where new files are."""
+        return DataLocations.of(self.metadata.location, self.properties)
+
+    def _folder(self, key: Key) -> str:
+        """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
+        try:
+            return str(self.metadata.spec().partition_to_path(self.partition_record(key), self.metadata.schema()))
+        except (OverflowError, TypeError, ValueError) as error:
+            named = ", ".join(f"{name}={value}" for name, value in zip(self.partition_names, key, strict=True))
+            raise UnsupportedFeature(
+                f"the partition {named} of an Iceberg table",
+                f"pyiceberg, which commits it, cannot format it ({error}): years are 1 to 9999.",
+            ) from error
+
+    @property
+    def data_folder(self) -> str:
+        """The folder that contains all new files; `data` in the table's own, unless a property names another."""
+        return self.locations.folder
+
+    def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
+        """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
+        details = {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
+        order = order_id(self.arrival or (), self.metadata, self.schema, self.metadata.location)
+        return details if order is None else {**details, "sort_order_id": order}
+
+
+def codec_options(codec: str, level: int | None) -> dict[str, Any]:
+    """Codec and level as arguments for `pyarrow.parquet.ParquetWriter`; raises `InvalidOption` for a wrong level."""
+    known = None if level is None or codec not in _LEVELS else _level(codec, level)
+    return {"compression": _CODECS.get(codec, codec), "compression_level": known}
+
+
+def _level(codec: str, level: int) -> int:
+    if codec == "gzip" and level not in range(-1, 10):
+        raise InvalidOption(f"compression level {level} is not valid for gzip: use -1 to 9")
+    return level
+
+
+def _of_type(values: pa.Array, name: str) -> pa.Array:
+    """Check partition values; raises `SchemaMismatch` for a decimal that truncation gives too many digits."""
+    if not pa.types.is_decimal(values.type) or values.null_count == len(values):
+        return values
+    least, kind = pc.min(values).as_py(), values.type
+    if least and least.adjusted() >= kind.precision - kind.scale:
+        raise SchemaMismatch(
+            f"partition {name!r} would have the value {least}, which has more digits than decimal({kind.precision},"
+            f"{kind.scale}) allows: the row cannot be written to this table"
+        )
+    return values
+
+
+def _with_ids(field: t.Field) -> pa.Field:
+    """The Arrow field of a column as written to files, with field ids at every level."""
+    metadata = {"PARQUET:field_id": str(field.id)}
+    return pa.field(field.name, _type_with_ids(field.type), nullable=not field.required, metadata=metadata)
+
+
+def _type_with_ids(kind: t.Type) -> pa.DataType:
+    match kind:
+        case t.Struct():
+            return pa.struct([_with_ids(f) for f in kind.fields])
+        case t.ListOf():
+            return pa.list_(_with_ids(kind.element))
+        case t.MapOf():
+            return pa.map_(_with_ids(kind.key), _with_ids(kind.value))
+    return pa.binary(16) if kind == t.UUID else kind.arrow()

@@ -1,0 +1,228 @@
+"""Write the metadata of a table again with other paths, into a staging folder, and list the files to copy.
+
+The order is that of sizes: rewritten delete files have new ones, which manifests record, as manifest lists record those
+of manifests.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.executors import PlanningExecutor
+from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature, nearest
+from lakescan.iceberg.maintenance.rewrite_table_path.delete_files import DeleteFileMove
+from lakescan.iceberg.maintenance.rewrite_table_path.manifests import COPIES, ManifestMove, PositionDeletes, moved_list
+from lakescan.iceberg.maintenance.rewrite_table_path.metadata_file import (
+    check_document,
+    encoded,
+    moved_document,
+    statistics_of,
+)
+from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
+from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile, manifest_files
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.document import read_document
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage, join
+
+_LIST = "file-list"
+_SPECIAL = '[",\r\n]'  # in paths that the list has in quotes
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What was written: see `tables.results.PathsResult`."""
+
+    latest_version: str
+    file_list: str | None
+    staging: str
+    manifests: int
+    delete_files: int
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A metadata file: its JSON, and what it means."""
+
+    location: str
+    document: Mapping[str, Any]
+    metadata: TableMetadata
+
+    @staticmethod
+    def read(location: str, storage: Storage) -> _Version:
+        data = storage.read(location)
+        document = read_document(data, location).value
+        check_document(document, location)
+        return _Version(location, document, parse_metadata(data, location))
+
+
+def rewrite_paths(
+    table: IcebergTable,
+    prefixes: tuple[str, str],
+    versions: tuple[str | None, str | None],
+    executor: PlanningExecutor,
+    staging: str | None,
+    *,
+    lists_files: bool,
+) -> Rewritten:
+    """Rewrite the paths of a table; see `Table.rewrite_paths`.
+
+    `prefixes` are the source's and the target's, `versions` the names of the first metadata file, up to which all is
+    copied already, and of the last one.
+    """
+    source, target = prefixes
+    for name, value in (("source_prefix", source), ("target_prefix", target)):
+        if not value.strip("/"):
+            raise InvalidOption(f"{name}={value!r}: expected what paths begin with")
+    if source.rstrip("/") == target.rstrip("/"):
+        raise InvalidOption(f"source_prefix and target_prefix are the same: {source!r}")
+    storage, metadata = table.storage, table.metadata
+    metadata.check_log("metadata-log")
+    folder = staging or f"{metadata.source.rpartition('/')[0]}/copy-table-staging-{uuid.uuid4()}"
+    work = _Rewrite(Prefixes(source, target), Prefixes(source, folder), storage, executor)
+    known = {file.rpartition("/")[2]: file for file in (*(file for _, file in metadata.metadata_log), metadata.source)}
+    first, last = (None if each is None else _named(each, known) for each in versions)
+    end = _Version.read(last or metadata.source, storage)
+    since = _since(end, first, storage)
+    start = None if first is None else _Version.read(first, storage)
+    moved = {each.location: moved_document(each.document, work.prefixes) for each in (*since, end)}
+    try:
+        copies = work.files(end.metadata, None if start is None else start.metadata, [each.metadata for each in since])
+        copies.append(work.versions(moved, [path for each in (*since, end) for path in statistics_of(each.document)]))
+        listed = work.listed(copies) if lists_files else None
+    except BaseException:
+        if staging is None:  # a folder that nobody else knows
+            storage.remove([each.location for each in storage.walk(folder)])
+        raise
+    return Rewritten(end.location.rpartition("/")[2], listed, folder, work.manifests, work.delete_files)
+
+
+def _named(name: str, known: Mapping[str, str]) -> str:
+    found = known.get(name)
+    if found is None:
+        raise InvalidOption(
+            f"the table's metadata log has no version {name!r}: expected the name of a metadata file"
+            f"{nearest(name, known)}"
+        )
+    return found
+
+
+def _since(end: _Version, first: str | None, storage: Storage) -> list[_Version]:
+    """The versions before the last one that are not copied yet, newest first."""
+    earlier = [file for _, file in reversed(end.metadata.metadata_log)]
+    if first is not None:
+        if first not in earlier:
+            raise InvalidOption(f"{first.rpartition('/')[2]} is not before {end.location.rpartition('/')[2]}")
+        earlier = earlier[: earlier.index(first)]
+    try:
+        return [_Version.read(each, storage) for each in earlier]
+    except MissingFile as error:
+        raise MissingFile(
+            f"{error}. The metadata log names it: begin after it with start_version, if all before is copied already; "
+            "writers that set write.metadata.delete-after-commit.enabled keep the log and the files alike"
+        ) from error
+
+
+class _Rewrite:
+    """Rewrites one table; counts the manifests and delete files that it has rewritten."""
+
+    def __init__(self, prefixes: Prefixes, staging: Prefixes, storage: Storage, executor: PlanningExecutor) -> None:
+        self.prefixes, self._staging, self._storage, self._executor = prefixes, staging, storage, executor
+        self.manifests = self.delete_files = 0
+
+    def files(
+        self, end: TableMetadata, start: TableMetadata | None, between: Sequence[TableMetadata]
+    ) -> list[pa.Table]:
+        """Rewrite delete files, manifests and manifest lists since `start`; return what to copy (`COPIES`)."""
+        before = {} if start is None else start.snapshots
+        snapshots = [each for each in end.snapshots.values() if each.id not in before]
+        new = {each for one in (end, *between) for each in one.snapshots if each not in before}
+        lists = [snapshot_manifests(each, end, self._storage) for each in snapshots]
+        chosen: dict[str, ManifestFile] = {}
+        for manifest in (each for some in lists for each in manifest_files(some)):
+            if manifest.key_metadata is not None:
+                raise UnsupportedFeature("rewriting the paths of encrypted manifests", manifest.manifest_path)
+            if start is None or manifest.added_snapshot_id in new or manifest.added_snapshot_id is None:
+                chosen.setdefault(manifest.manifest_path, manifest)
+        deletes = [each for each in chosen.values() if each.content == DELETES]
+        moving = ManifestMove(
+            *(self.prefixes, self._staging, end.specs, self._storage, None if start is None else frozenset(new)),
+            sizes=self._deletes(end, deletes),
+        )
+        sizes, copies = {}, [COPIES.empty_table()]
+        for path, size, files in self._executor.map(moving, chosen.values()):
+            sizes[path] = size
+            copies.append(files)
+        self.manifests = len(sizes)
+        copies.append(self._staged(list(sizes)))
+        copies.append(self._lists(snapshots, lists, sizes))
+        return copies
+
+    def _deletes(self, end: TableMetadata, manifests: Sequence[ManifestFile]) -> tuple[pa.Array, pa.Array]:
+        """Rewrite the position deletes of manifests; their paths and new sizes."""
+        finding = PositionDeletes(end.specs, self._storage)
+        found = [each for each in self._executor.map(finding, manifests) if each.num_rows]
+        if not found:
+            return pa.array([], pa.string()), pa.array([], pa.int64())
+        files = pa.concat_tables(found).group_by(["file_path", "content_offset"])
+        deletes = files.aggregate([("file_format", "min"), ("key_metadata", "count")])
+        if pc.any(pc.greater(deletes["key_metadata_count"], 0)).as_py():
+            raise UnsupportedFeature("rewriting the paths of encrypted delete files", "Rewrite them as plain files.")
+        self.delete_files = deletes.num_rows
+        once = deletes.group_by("file_path").aggregate([("file_format_min", "min")])
+        wanted = zip(once["file_path"].to_pylist(), pc.utf8_lower(once["file_format_min_min"]).to_pylist(), strict=True)
+        moving = DeleteFileMove(self.prefixes, self._staging, self._storage)
+        sizes = dict(self._executor.map(moving, list(wanted)))
+        return pa.array(list(sizes), pa.string()), pa.array(list(sizes.values()), pa.int64())
+
+    def _lists(
+        self, snapshots: Sequence[IcebergSnapshot], lists: Sequence[pa.Table], sizes: Mapping[str, int]
+    ) -> pa.Table:
+        for snapshot, manifests in zip(snapshots, lists, strict=True):
+            data = moved_list(snapshot, manifests, sizes, self.prefixes, self._storage)
+            self._write(str(snapshot.manifest_list), data)
+        return self._staged([str(each.manifest_list) for each in snapshots])
+
+    def versions(self, documents: Mapping[str, Mapping[str, Any]], statistics: Sequence[str]) -> pa.Table:
+        """Write metadata files; what to copy: statistics files, too, which have no paths."""
+        for location, document in documents.items():
+            self._write(location, encoded(document, location))
+        paths = pa.array(dict.fromkeys(statistics), pa.string())
+        as_they_are = pa.table([paths, self.prefixes.moved_all(paths, "the statistics file")], schema=COPIES)
+        return pa.concat_tables([as_they_are, self._staged(list(documents))])
+
+    def listed(self, copies: Sequence[pa.Table]) -> str:
+        """Write the list of files to copy, each once: data first, the last metadata file at the end."""
+        whole = pa.concat_tables(copies)
+        first = whole.append_column("place", pa.array(range(len(whole)))).group_by(COPIES.names)
+        ordered = first.aggregate([("place", "min")]).sort_by("place_min")
+        lines = pc.binary_join_element_wise(*(_quoted(ordered[name]) for name in COPIES.names), ",")
+        location = join(self._staging.target, _LIST)
+        with self._storage.writing(location) as sink:
+            sink.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
+        return location
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._storage.writing(self._staging.moved(path, "the file")) as sink:
+            sink.write(data)
+
+    def _staged(self, paths: Sequence[str]) -> pa.Table:
+        """Rewritten files, from where they are staged to where they belong."""
+        array = pa.array(paths, pa.string())
+        return pa.table(
+            [self._staging.moved_all(array, "the file"), self.prefixes.moved_all(array, "the file")], schema=COPIES
+        )
+
+
+def _quoted(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Paths as CSV has them: in quotes only with characters that need them."""
+    quoted = pc.binary_join_element_wise('"', pc.replace_substring(paths, '"', '""'), '"', "")
+    return pc.if_else(pc.match_substring_regex(paths, _SPECIAL), quoted, paths)
