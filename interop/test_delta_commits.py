@@ -17,7 +17,7 @@ import lakescan
 from interop.crowd import written_by_many
 from interop.test_delta import CASES, ROWS, TYPES, VECTORS, written
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.cleanup import clean_up
+from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, Statement

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.cleanup import CleanupResult, clean_up
+from lakescan.delta.maintenance.log_cleanup import CleanupResult, clean_up
 from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.storage import Storage
 from tests.support.delta_state import added, commit, created, newest, removed, state

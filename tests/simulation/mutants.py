@@ -13,8 +13,9 @@ from unittest.mock import patch
 from pyroaring import BitMap64
 
 from lakescan.api.stream import TableStream
-from lakescan.delta.commit import conflicts, put, vector_files
+from lakescan.delta.commit import conflicts, put
 from lakescan.delta.commit.commit import DeltaCommit
+from lakescan.delta.data_files import deletion_vectors as vector_files
 from lakescan.delta.log import reader
 from lakescan.delta.target import DeltaTarget
 from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError

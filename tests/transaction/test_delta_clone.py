@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.delta.commit import cloned
+from lakescan.delta.commit import clone as cloned
 from tests.support import own_catalog
 from tests.support.delta_state import newest, state
 from tests.support.two_commits import saved

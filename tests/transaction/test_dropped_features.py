@@ -18,7 +18,7 @@ import pytest
 import lakescan
 from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit import put
-from lakescan.delta.commit.cleanup import clean_up
+from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.storage import Storage
 from tests.support import own_catalog
 from tests.support.delta_state import added, commit, newest, state

@@ -10,7 +10,7 @@ from lakescan.api.alter import property_texts
 from lakescan.api.open import table
 from lakescan.api.table import Table
 from lakescan.common.identifiers import location_of
-from lakescan.delta.commit.converted import Conversion, convert_folder
+from lakescan.delta.commit.convert import Conversion, convert_folder
 from lakescan.delta.commit.creation import is_table
 from lakescan.statements.syntax.columns import parse_columns
 from lakescan.storage import Storage

@@ -18,7 +18,7 @@ from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.delta.path import resolve_path
+from lakescan.delta.table_path import resolve_path
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions

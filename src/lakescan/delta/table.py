@@ -20,7 +20,7 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.managed import managing
+from lakescan.delta.log.catalog_managed import managing
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, list_log, newest_log, next_commits
 from lakescan.delta.log.text import single_actions
@@ -32,9 +32,9 @@ from lakescan.delta.log.time_travel import (
     version_at,
 )
 from lakescan.delta.metadata.clustering import CLUSTERING
+from lakescan.delta.metadata.facts import metadata_facts
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.delta.metadata_facts import metadata_facts
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,

@@ -23,8 +23,8 @@ from lakescan.delta.alter.drop_feature import drop_feature
 from lakescan.delta.alter.dropped_features import is_in_steps
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.catalog_managed import check_not_managed
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.cleanup import clean_up
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import partition_column
@@ -33,13 +33,15 @@ from lakescan.delta.commit.identity_marks import marked
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
 from lakescan.delta.commit.reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.delta.commit.row_changes import check_vectors, file_changes, mode_of, operation_of
-from lakescan.delta.commit.staged import check_not_managed
-from lakescan.delta.commit.symlink_manifests import write_symlink_manifests
 from lakescan.delta.commit.vector_changes import changed_files
-from lakescan.delta.commit.vector_files import VectorWriter
+from lakescan.delta.data_files.data_files import DeltaWrites
+from lakescan.delta.data_files.deletion_vectors import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
+from lakescan.delta.maintenance.log_cleanup import clean_up
+from lakescan.delta.maintenance.referenced_files import added_since, parts_in_use, removed_files
 from lakescan.delta.maintenance.restore import restore
+from lakescan.delta.maintenance.symlink_manifests import write_symlink_manifests
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import brought_by_type
 from lakescan.delta.metadata.new_metadata import check_columns
@@ -52,10 +54,8 @@ from lakescan.delta.metadata.new_schema import (
 )
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.delta.scan.named_files import added_since, parts_in_use, removed_files
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
-from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, nearest
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions

@@ -12,7 +12,7 @@ from lakescan.catalogs.unity.answers import Answer
 from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.common.identifiers import Identifier, dotted_name
-from lakescan.delta.log.managed import FEATURES
+from lakescan.delta.log.catalog_managed import FEATURES
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, TableExists, UnsupportedFeature
 
 Name = tuple[str, ...]

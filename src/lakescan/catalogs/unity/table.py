@@ -15,7 +15,7 @@ from lakescan.catalogs.unity.credentials import Issued, has_credentials, of_answ
 from lakescan.catalogs.unity.updates import updates_of
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy, outcome_of
-from lakescan.delta.log.managed import MetadataChange, Ratified, StagedCommit, Taken, TooManyStaged
+from lakescan.delta.log.catalog_managed import MetadataChange, Ratified, StagedCommit, Taken, TooManyStaged
 from lakescan.errors import CommitConflict, CorruptMetadata, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage.credentials import Credential
 from lakescan.storage.put_if_absent import NotCreated
@@ -106,7 +106,7 @@ class UnityTable:
 
 @dataclass
 class ManagedUnityTable(UnityTable):
-    """A table whose commits the catalog ratifies (`lakescan.delta.log.managed.ManagedTable`)."""
+    """A table whose commits the catalog ratifies (`lakescan.delta.log.catalog_managed.ManagedTable`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

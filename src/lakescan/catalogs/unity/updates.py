@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakescan.delta.log.managed import MetadataChange
+from lakescan.delta.log.catalog_managed import MetadataChange
 
 Node = dict[str, Any]
 _DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}

@@ -32,7 +32,7 @@ from lakescan.delta.alter.columns import add_column, change_column, drop_column,
 from lakescan.delta.alter.constraints import add_constraint, drop_constraint
 from lakescan.delta.alter.dropped_features import drop_feature
 from lakescan.delta.alter.properties import set_comment, set_properties, unset_properties
-from lakescan.delta.alter.replaced_columns import replace_columns
+from lakescan.delta.alter.replace_columns import replace_columns
 from lakescan.delta.alter.state import TableState
 from lakescan.errors import UnsupportedFeature
 

@@ -23,11 +23,11 @@ from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import FileChanges
 from lakescan.delta.commit.live_adds import live_adds, whole_adds
+from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
-from lakescan.delta.write.column_rules import DeclaredRules
 from lakescan.errors import InvalidOption, LakescanError
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.local.run import batches

@@ -24,7 +24,7 @@ from lakescan.common.retries import COMMITS, Attempts
 from lakescan.definition.table_changes import DropFeature, SetProperties, UnsetProperties
 from lakescan.delta.alter.commit import DeltaAlteration
 from lakescan.delta.alter.dropped_features import PROTECTION, checked_feature
-from lakescan.delta.alter.feature_traces import (
+from lakescan.delta.alter.feature_use import (
     SWITCHES,
     changed_columns,
     has_type_changes,
@@ -34,7 +34,6 @@ from lakescan.delta.alter.feature_traces import (
 )
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.cleanup import clean_up
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.feature_history import FeatureHistory, has_vectors, is_v2
@@ -42,6 +41,7 @@ from lakescan.delta.commit.file_changes import FileChanges
 from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.vector_tombstones import vector_tombstones
 from lakescan.delta.log.segment import list_log
+from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.delta.maintenance.rewrites import of_earlier_types, rewrite_files
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.timestamps import to_millis
+from lakescan.delta.commit.catalog_managed import ensure_published
 from lakescan.delta.commit.checkpoint_rows import CheckpointRows, LiveFiles
 from lakescan.delta.commit.checkpoint_writer import CheckpointResult, CheckpointWriter
 from lakescan.delta.commit.file_actions import FileActions
@@ -23,16 +24,15 @@ from lakescan.delta.commit.known_features import check_known
 from lakescan.delta.commit.last_checkpoint import point_to
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
 from lakescan.delta.commit.parsed_stats import ParsedStats, columns_with_stats
-from lakescan.delta.commit.staged import ensure_published
 from lakescan.delta.commit.version_checksum import state_checksum, write_checksum
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
 from lakescan.delta.log.kept_rows import kept_rows
-from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits
 from lakescan.delta.log.reader import DeltaVersion, check_catalog_asked
 from lakescan.delta.log.replay import identity, located, newest
 from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
+from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties

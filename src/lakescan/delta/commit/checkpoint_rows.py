@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.commit.file_changes import ADD, REMOVE
+from lakescan.delta.commit.json_stats import stats_texts
 from lakescan.delta.commit.parsed_stats import ParsedStats, parsed_partitions, partition_type
-from lakescan.delta.commit.stats_texts import stats_texts
 from lakescan.delta.log.kept_rows import kept_rows
 from lakescan.delta.log.replay import canonical_paths, located, place
 from lakescan.delta.log.text import ADVICE

@@ -25,9 +25,9 @@ from lakescan.delta.commit.creation import (
 )
 from lakescan.delta.commit.file_changes import adds
 from lakescan.delta.commit.identity_marks import marked
+from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.reader import DeltaVersion
-from lakescan.delta.scan.named_files import added_since
-from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.delta.maintenance.referenced_files import added_since
 from lakescan.errors import UnsupportedFeature
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions

@@ -16,16 +16,16 @@ from lakescan.common.references import dotted_path
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.actions import CommitText, Transaction, metadata_action, protocol_action
-from lakescan.delta.commit.after import after_commit
+from lakescan.delta.commit.catalog_managed import check_managed_change, check_not_managed
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
 from lakescan.delta.commit.declarations import declared, declared_features, declared_schema
 from lakescan.delta.commit.file_changes import ADD, FileChanges, removes
 from lakescan.delta.commit.live_adds import live_adds
+from lakescan.delta.commit.post_commit_hooks import after_commit
 from lakescan.delta.commit.put import put_commit
-from lakescan.delta.commit.restored import with_protection
+from lakescan.delta.commit.restore import with_protection
 from lakescan.delta.commit.row_ids import assigns_row_ids, with_row_ids
-from lakescan.delta.commit.staged import check_managed_change, check_not_managed
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.clustering import CLUSTERING

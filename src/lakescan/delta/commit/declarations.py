@@ -21,10 +21,10 @@ from lakescan.delta.alter.clustering import logical_name, set_clustering
 from lakescan.delta.alter.constraints import add_constraint
 from lakescan.delta.alter.schema_tree import parsed
 from lakescan.delta.alter.state import TableState
+from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, field_node
-from lakescan.delta.write.column_rules import DeclaredRules
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage import Storage
 

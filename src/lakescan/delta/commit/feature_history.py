@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.timestamps import from_millis
-from lakescan.delta.alter.feature_traces import was_used
+from lakescan.delta.alter.feature_use import was_used
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
-from lakescan.delta.log.pieces import batches, pieces_of, read_commits
 from lakescan.delta.log.segment import Checkpoint, LogListing, LogSegment
+from lakescan.delta.log.segment_parts import batches, pieces_of, read_commits
 from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_times
 from lakescan.delta.metadata.protocol import Metadata

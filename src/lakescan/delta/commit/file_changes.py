@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.actions import VECTOR
-from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.writing.table_writes import WrittenFile
 
 TEXTS = pa.map_(pa.string(), pa.string())

@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 
 from lakescan.delta.commit.file_actions import FileActions
 from lakescan.delta.commit.file_changes import ADD, as_map, table_of, without_empty
-from lakescan.delta.commit.stats_texts import stats_texts
+from lakescan.delta.commit.json_stats import stats_texts
+from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.actions import VECTOR, ActionReader
-from lakescan.delta.log.pieces import pieces_of, read_commits, read_piece
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, live_files
-from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.delta.log.segment_parts import pieces_of, read_commits, read_piece
 from lakescan.errors import CommitConflict
 from lakescan.storage import Storage
 from lakescan.writing.table_writes import WrittenFile

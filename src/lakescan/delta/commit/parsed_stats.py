@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.delta.data_files.statistics import is_indexed
 from lakescan.delta.log.json_lines import parse_json_texts
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.partition_values import parse_timestamps, typed_values
 from lakescan.delta.scan.recorded_bounds import DECIMALS, within
 from lakescan.delta.scan.statistics import NOT_FINITE
-from lakescan.delta.write.statistics import is_indexed
 from lakescan.writing.statistics import Leaf, leaves_of
 
 _BOUNDS = ("minValues", "maxValues")

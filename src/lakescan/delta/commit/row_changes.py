@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from lakescan.delta.commit.commit import Operation
 from lakescan.delta.commit.file_changes import ADD, FileChanges, adds, change_actions, removes
 from lakescan.delta.commit.vector_changes import ChangedFiles
+from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import UnsupportedFeature
 from lakescan.tables.row_changes import Mode, RowChanges, Statement
 

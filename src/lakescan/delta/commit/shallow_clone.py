@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakescan.delta.commit.cloned import clone_table
+from lakescan.delta.commit.clone import clone_table
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage import Storage

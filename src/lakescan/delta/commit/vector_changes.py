@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from lakescan.delta.commit.file_changes import ADD
 from lakescan.delta.commit.live_adds import live_adds_at, whole_adds
-from lakescan.delta.commit.vector_files import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
+from lakescan.delta.data_files.deletion_vectors import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
+from lakescan.delta.data_files.statistics import json_text
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.scan.deletion_vectors import delete_table
-from lakescan.delta.write.statistics import json_text
 from lakescan.errors import CommitConflict
 from lakescan.planning.delete_file import delete_files
 from lakescan.storage import Storage

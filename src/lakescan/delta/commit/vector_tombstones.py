@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.file_changes import REMOVE, log_paths, table_of
 from lakescan.delta.log.reader import DeltaVersion
-from lakescan.delta.scan.named_files import vectors_of_removed
+from lakescan.delta.maintenance.referenced_files import vectors_of_removed
 from lakescan.storage import Storage
 
 

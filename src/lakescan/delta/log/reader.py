@@ -15,16 +15,16 @@ from lakescan.common.cache import Kind
 from lakescan.common.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.catalog_managed import FEATURES as _MANAGED
+from lakescan.delta.log.catalog_managed import managing
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
+from lakescan.delta.log.file_cache import RememberingStorage
 from lakescan.delta.log.known_states import LIVE_FILES, KnownFiles, commits_after, is_older
-from lakescan.delta.log.managed import FEATURES as _MANAGED
-from lakescan.delta.log.managed import managing
-from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits, read_piece
-from lakescan.delta.log.remembered import RememberingStorage
+from lakescan.delta.log.partitioned_replay import LogShares, share_count
 from lakescan.delta.log.replay import continued, live_files
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment
-from lakescan.delta.log.shares import LogShares, share_count
+from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits, read_piece
 from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, shown, single_actions
 from lakescan.delta.metadata.features import why_not_read
 from lakescan.delta.metadata.protocol import Metadata, Protocol

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
-from lakescan.delta.commit.restored import RestoredFiles, restored_domains, restored_metadata
+from lakescan.delta.commit.restore import RestoredFiles, restored_domains, restored_metadata
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.table import DeltaTable

@@ -14,9 +14,9 @@ from lakescan.common import types as t
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import FileChanges, adds, removes
+from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.metadata.protocol import Metadata
-from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.tables.rewrite import rewrite_rows

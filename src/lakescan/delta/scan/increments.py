@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.pieces import batches, read_commits
 from lakescan.delta.log.replay import check_partitions, located
 from lakescan.delta.log.segment import LogFile
+from lakescan.delta.log.segment_parts import batches, read_commits
 from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_info, timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol

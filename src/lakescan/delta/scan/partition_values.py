@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.log.text import ADVICE, shown
-from lakescan.delta.scan.far_years import parse_dates, without_far_years
+from lakescan.delta.scan.long_years import parse_dates, without_far_years
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.reading.casting import padded
 

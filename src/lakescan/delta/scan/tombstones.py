@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_files import CheckpointFile
 from lakescan.delta.log.json_lines import parse_log_texts
-from lakescan.delta.log.pieces import pieces_of, read_commits
 from lakescan.delta.log.replay import file_locations
 from lakescan.delta.log.segment import LogSegment
+from lakescan.delta.log.segment_parts import pieces_of, read_commits
 from lakescan.delta.log.text import LogText
 from lakescan.storage import Storage
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.commit.live_adds import live_adds
+from lakescan.delta.data_files.data_files import escaped
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.partition_values import NULL_PARTITION
-from lakescan.delta.write.data_files import escaped
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage import Storage, join
 from lakescan.storage.locations import normal

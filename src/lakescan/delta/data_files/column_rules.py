@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.delta.data_files.char_types import text_lengths
 from lakescan.delta.log.text import as_long, parse_json, shown
 from lakescan.delta.metadata.new_schema import IDENTITY_MARK, IDENTITY_STEP
 from lakescan.delta.metadata.protocol import Metadata, Protocol
-from lakescan.delta.write.char_types import text_lengths
 from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.expressions.scalar.expression import ScalarExpression

@@ -19,13 +19,13 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import delta_columns
 from lakescan.definition.table_definition import SortTerm
+from lakescan.delta.data_files.column_rules import DeclaredRules
+from lakescan.delta.data_files.partition_text import text_of
+from lakescan.delta.data_files.statistics import stats_text
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.delta.scan.partition_values import NULL_PARTITION
-from lakescan.delta.write.column_rules import DeclaredRules
-from lakescan.delta.write.partition_text import text_of
-from lakescan.delta.write.statistics import stats_text
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join

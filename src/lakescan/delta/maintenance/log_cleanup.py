@@ -23,9 +23,9 @@ from lakescan.delta.commit.known_features import check_known
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checkpoint_files import CheckpointFile
-from lakescan.delta.log.pieces import pieces_of
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, Checkpoint, LogFile, LogListing, LogSegment, list_log
+from lakescan.delta.log.segment_parts import pieces_of
 from lakescan.delta.log.time_travel import in_commit_timestamp
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import LakescanError

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from lakescan.delta.commit.actions import CommitText
 from lakescan.delta.commit.checkpoint import checkpoint_version, is_due
-from lakescan.delta.commit.cleanup import clean_up
 from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
-from lakescan.delta.log.managed import managing
+from lakescan.delta.log.catalog_managed import managing
+from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
 

@@ -16,7 +16,7 @@ from typing import Any
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
 from lakescan.delta.commit.put import ID, commit_file
-from lakescan.delta.log.managed import (
+from lakescan.delta.log.catalog_managed import (
     FEATURES,
     ManagedTable,
     MetadataChange,

@@ -20,9 +20,9 @@ from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.delta.commit.commit import Operation
 from lakescan.delta.commit.creation import commit_first, new_table
 from lakescan.delta.commit.file_changes import ADD, FileChanges, log_paths, table_of
+from lakescan.delta.data_files.statistics import stats_text
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.scan.partition_values import NULL_PARTITION, typed_values
-from lakescan.delta.write.statistics import stats_text
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, nearest
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
