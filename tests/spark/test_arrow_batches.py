@@ -13,9 +13,9 @@ from pyspark.sql import types as s
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.arrow_batches import BYTES, RECORDS, BatchBound, BatchLimits, HandedRows, batch_bound
-from lakescan.spark.row_widths import RowWidth, row_width
 from lakescan.spark.types import schema_of_rows
+from lakescan.spark.writing.arrow_batches import BYTES, RECORDS, BatchBound, BatchLimits, HandedRows, batch_bound
+from lakescan.spark.writing.row_widths import RowWidth, row_width
 from tests.support import own_catalog
 
 pytestmark = pytest.mark.spark

@@ -27,9 +27,9 @@ from samples.iceberg_table import write_table
 
 import lakescan
 from lakescan.common.cache import CACHE
-from lakescan.spark.frames import frame_of_plan
 from lakescan.spark.native import file_facts as facts
 from lakescan.spark.native.file_facts import Places
+from lakescan.spark.native.frames import frame_of_plan
 from lakescan.spark.native.lanes import choose_lanes
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences

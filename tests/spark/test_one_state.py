@@ -11,8 +11,8 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.pushdown import keeps_filters
 from lakescan.spark.session import PUSHDOWN
+from lakescan.spark.source.pushdown import keeps_filters
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.source import FilteringReader, TableReader
+from lakescan.spark.source.data_source import FilteringReader, TableReader
 from lakescan.spark.types import schema_of
 
 COLUMNS = 400

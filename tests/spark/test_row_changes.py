@@ -43,7 +43,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog, monkeypatch: 
     Workers write deletes of larger tables, in a second stage.
     """
     if "two stages" in request.param:
-        monkeypatch.setattr("lakescan.spark.dml._FEW_ROWS", 0)
+        monkeypatch.setattr("lakescan.spark.statements.row_changes._FEW_ROWS", 0)
     maker(request.param.split(",")[0], local)(properties=KINDS[request.param])
     now().append(rows((1, "a"), (2, "a"), (3, "b"), (4, None)))
     return now()

@@ -12,8 +12,8 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.audit import settings_of_session
-from lakescan.spark.frames import explained
+from lakescan.spark.native.frames import explained
+from lakescan.spark.source.audit import settings_of_session
 
 SETTINGS = (
     "spark.datasource.iceberg.split-size",

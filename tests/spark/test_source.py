@@ -199,7 +199,7 @@ def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None
     from pyspark.sql.datasource import GreaterThan
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from lakescan.spark.source import FilteringReader
+    from lakescan.spark.source.data_source import FilteringReader
 
     write_deltalake(tmp_path / "t", pa.table({"id": list(range(10))}))
     schema = StructType([StructField("id", LongType())])

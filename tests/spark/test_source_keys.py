@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
-from lakescan.spark.source_keys import SourceKeys
+from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.statements.rows.statements import Action, Clause, Merge, When
 from lakescan.statements.syntax.names import Sql, TableName
 from tests.support import own_catalog

@@ -16,8 +16,8 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from lakescan.spark.source import source_class
-from lakescan.spark.stream import CommitReader
+from lakescan.spark.source.data_source import source_class
+from lakescan.spark.source.stream import CommitReader
 from tests.support.session import local_session
 
 POINTS, NEVER = ("planned", "reading", "committed"), "never"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lakescan
-from lakescan.spark.stream import CommitReader
+from lakescan.spark.source.stream import CommitReader
 from lakescan.spark.types import schema_of
 from tests.streaming.killed import NEVER, POINTS, run_killed
 from tests.streaming.support import Growing

@@ -15,9 +15,9 @@ from typing import Any
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.sink import MicroBatchWriter
-from lakescan.spark.source import source_class
+from lakescan.spark.source.data_source import source_class
 from lakescan.spark.types import arrow_schema
+from lakescan.spark.writing.sink import MicroBatchWriter
 from tests.support.session import local_session
 
 POINTS, NEVER = ("written", "committing", "committed"), "never"

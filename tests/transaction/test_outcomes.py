@@ -202,7 +202,7 @@ def test_a_commit_to_another_branch_meanwhile_is_no_obstacle(kind: str, local: l
 def _writer(kind: type, table: lakescan.Table) -> tuple[Any, Any]:
     """A writer of Spark, and what its only task wrote."""
     from lakescan.catalogs.registry import given
-    from lakescan.spark.sink import Sink
+    from lakescan.spark.writing.sink import Sink
 
     writer = kind(Sink(NAME, None, WriteOptions(txn_app_id="query", txn_version=0), given()), table.schema, False)
     return writer, writer.write(iter(rows(A).to_batches()))
@@ -211,7 +211,7 @@ def _writer(kind: type, table: lakescan.Table) -> tuple[Any, Any]:
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_an_abort_after_a_commit_was_begun_removes_nothing(kind: str, local, tmp_path: Path) -> None:
     """Spark aborts a write whose commit raises: here it was made, and neither its answer nor the table can be had."""
-    from lakescan.spark.sink import BatchWriter
+    from lakescan.spark.writing.sink import BatchWriter
 
     writer, written = _writer(BatchWriter, maker(kind, local)())
     owner, name = calls_of(kind)[3]
@@ -230,7 +230,7 @@ def test_an_abort_after_a_commit_was_begun_removes_nothing(kind: str, local, tmp
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_micro_batch_that_is_committed_twice_by_one_writer_keeps_its_files(kind: str, local, tmp_path) -> None:
-    from lakescan.spark.sink import MicroBatchWriter
+    from lakescan.spark.writing.sink import MicroBatchWriter
 
     writer, written = _writer(MicroBatchWriter, maker(kind, local)())
     for _ in range(2):
@@ -242,7 +242,7 @@ def test_a_micro_batch_that_is_committed_twice_by_one_writer_keeps_its_files(kin
 
 
 def test_a_sink_shows_no_secrets() -> None:
-    from lakescan.spark.sink import Sink
+    from lakescan.spark.writing.sink import Sink
 
     sink = Sink("p", None, WriteOptions(storage_options={"key": "SECRET"}), {"c": {"token": "SECRET"}})
     assert "SECRET" not in repr(sink)

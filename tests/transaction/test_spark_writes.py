@@ -307,7 +307,7 @@ def test_a_write_that_fails_leaves_nothing(here: Any, made: Make, tmp_path: Path
 
 
 def test_a_write_that_is_aborted_removes_the_files_of_tasks_that_were_killed(made: Make, tmp_path: Path) -> None:
-    from lakescan.spark.sink import BatchWriter, Sink
+    from lakescan.spark.writing.sink import BatchWriter, Sink
 
     table = made()
     writer = BatchWriter(Sink(NAME, None, WriteOptions(), {}), table.schema, is_overwrite=False)
@@ -325,7 +325,7 @@ def test_writers_of_new_tables_are_sent_to_tasks_and_commit_elsewhere(
     import pickle
 
     from lakescan.catalogs.registry import given
-    from lakescan.spark.sink import MicroBatchWriter, Sink
+    from lakescan.spark.writing.sink import MicroBatchWriter, Sink
 
     rows = pa.table({"id": [1, 2], "part": ["a", "b"]})
     options, seen = WriteOptions.of({"partition-by": "part"}), []

@@ -16,11 +16,11 @@ from lakescan.errors import InvalidOption
 from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.histories import HistorySink
 from lakescan.spark.session import register
-from lakescan.spark.stream_changes import apply_changes, change_rows, history_sink, upsert_sink
-from lakescan.spark.table_writer import TableWriter
-from lakescan.spark.upserts import UpsertSink
+from lakescan.spark.streams.histories import HistorySink
+from lakescan.spark.streams.row_changes import apply_changes, change_rows, history_sink, upsert_sink
+from lakescan.spark.streams.upserts import UpsertSink
+from lakescan.spark.writing.table_writer import TableWriter
 from lakescan.statements.syntax.parse import Arguments
 from lakescan.tables.results import WriteResult
 
@@ -218,7 +218,7 @@ def save_as_table(
     Example:
         >>> lakescan.spark.save_as_table(frame, "local.shop.sales", mode="append", partitionBy="country")
     """
-    from lakescan.spark.table_writer import save_as_table as save
+    from lakescan.spark.writing.table_writer import save_as_table as save
 
     return save(frame, name, format, mode, partitionBy, _namespace(frame.sparkSession), options)
 
@@ -255,7 +255,7 @@ def to_table(
     """
     from pyspark.sql import SparkSession
 
-    from lakescan.spark.table_writer import to_table as start
+    from lakescan.spark.writing.table_writer import to_table as start
 
     if hasattr(stream, "isStreaming") and not stream.isStreaming:
         raise InvalidOption("to_table takes a stream; the rows of another frame are written by save_as_table")

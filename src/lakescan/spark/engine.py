@@ -1,13 +1,13 @@
 """The entry points of the Spark engine that lower layers load through `lakescan.engines`."""
 
-from lakescan.spark.audit import settings_of_session
-from lakescan.spark.changes import changes_frame
-from lakescan.spark.dml import change
-from lakescan.spark.frames import explained, frame_of, session_frame
-from lakescan.spark.names import current_namespace
-from lakescan.spark.source_columns import columns_of
-from lakescan.spark.statements import make_view, renew_view, run_sql
-from lakescan.spark.write import SparkRows
+from lakescan.spark.native.frames import explained, frame_of, session_frame
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.source.changelog import changes_frame
+from lakescan.spark.statements.frame_columns import columns_of
+from lakescan.spark.statements.names import current_namespace
+from lakescan.spark.statements.row_changes import change
+from lakescan.spark.statements.sql import make_view, renew_view, run_sql
+from lakescan.spark.writing.write import SparkRows
 
 __all__ = [
     "SparkRows",

@@ -45,7 +45,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     Before Spark plans a query, reads of these formats are replaced by scans of Spark's own Parquet reader, over the
     files and columns that the query needs: in a classic session by an optimizer rule, on Connect by a hook of the
     client, which this call installs. Reads that this reader cannot do exactly stay in Python workers. There, filters
-    are not pushed into the formats, because Spark 4.1 to 4.3 then return wrong rows (see `lakescan.spark.pushdown`):
+    are not pushed into the formats, because Spark 4.1 to 4.3 then return wrong rows (see `lakescan.spark.source.pushdown`):
     narrow such a read with the options `columns` and `where`.
     Times without a time zone, in options (`timestampAsOf`, `where`, ...), are in the session's time zone at the time of
     this call, and `spark.wap.branch` is read as it is then: call it again after changing either. Catalogs that are
@@ -66,11 +66,11 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         >>> spark.read.format("delta").load("/lake/customers")
     """
     try:
-        from lakescan.spark.audit import settings_of_session
-        from lakescan.spark.pushdown import switch_on
         from lakescan.spark.session_lane import replace_reads
-        from lakescan.spark.unmeasured_writes import bound_writes
+        from lakescan.spark.source.audit import settings_of_session
+        from lakescan.spark.source.pushdown import switch_on
         from lakescan.spark.workers import use_this_python
+        from lakescan.spark.writing.unmeasured_writes import bound_writes
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
     use_this_python(spark)
@@ -97,7 +97,7 @@ def formats_of(spark: SparkSession) -> Mapping[str, Mapping[str, Any]]:
 
 def _give_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
     """Register data sources, by format, with a session."""
-    from lakescan.spark.source import source_class
+    from lakescan.spark.source.data_source import source_class
 
     with active(spark):
         for name, settings in sources.items():

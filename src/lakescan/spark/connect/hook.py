@@ -51,11 +51,11 @@ from lakescan.local.aggregates import Aggregate
 from lakescan.options.declaration import Group
 from lakescan.spark.connect.expressions import functions_called
 from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, Totals, all_relations, narrowed, relations_of
-from lakescan.spark.frames import cheapest_column, planned_now, totals_by_metadata
+from lakescan.spark.native.frames import cheapest_column, planned_now, totals_by_metadata
 from lakescan.spark.native.relation import title_of_table
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, known_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
-from lakescan.spark.source import depends_on_zone, source_class
+from lakescan.spark.source.data_source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
 from lakescan.spark.workers import is_on_this_machine
 from lakescan.storage.faults import shown, told

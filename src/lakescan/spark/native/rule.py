@@ -32,20 +32,20 @@ from lakescan.expressions.bind import binds
 from lakescan.expressions.implied import Implied, implied
 from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
 from lakescan.local.aggregates import Aggregate
-from lakescan.spark.audit import settings_of_session
-from lakescan.spark.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow, totals_by_metadata
+from lakescan.spark.native.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow, totals_by_metadata
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
+from lakescan.spark.native.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.native.relation import JAVA, RelationFiles, title_of, title_of_table
-from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.session import OF_PLANNING, conf, known_settings, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import FIELD_IDS, WITHOUT_IDS, why_arrow_session
-from lakescan.spark.source import TableSource, depends_on_zone
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.source.data_source import TableSource, depends_on_zone
 from lakescan.storage.faults import told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakescan.spark.audit import StagedReads
+    from lakescan.spark.source.audit import StagedReads
     from lakescan.tables.scan_spec import ScanSpec
 
 _LOG = logging.getLogger("lakescan")

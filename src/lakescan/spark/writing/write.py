@@ -11,12 +11,12 @@ import pyarrow as pa
 from lakescan.common.references import quoted
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import SessionSettings
-from lakescan.spark.arrow_batches import HandedRows
-from lakescan.spark.audit import settings_of_session
-from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import in_one_task, own_errors, task_number, use_this_python
+from lakescan.spark.writing.arrow_batches import HandedRows
+from lakescan.spark.writing.distribution import clustered
 from lakescan.tables.save import write_checked
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import Upserted, write_newest

@@ -9,11 +9,11 @@ from lakescan import engines
 from lakescan.api.table import Table
 from lakescan.errors import InvalidOption
 from lakescan.options.keywords import WriteKeywords
-from lakescan.spark.batch_target import BatchTarget
-from lakescan.spark.histories import HistorySink
-from lakescan.spark.keyed_rows import CHANGE_SEQUENCE, changed_rows
 from lakescan.spark.session import is_connect
-from lakescan.spark.upserts import UpsertSink
+from lakescan.spark.streams.batch_target import BatchTarget
+from lakescan.spark.streams.histories import HistorySink
+from lakescan.spark.streams.keyed_rows import CHANGE_SEQUENCE, changed_rows
+from lakescan.spark.streams.upserts import UpsertSink
 
 if TYPE_CHECKING:
     import os

@@ -21,17 +21,17 @@ from lakescan.expressions.predicate import has_sql
 from lakescan.local.aggregates import Aggregate, known_by_metadata
 from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
-from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
 from lakescan.spark.native.lower import NativeFiles, native_frame
 from lakescan.spark.native.relation import java_class
-from lakescan.spark.planned_groups import read_planned
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
-from lakescan.spark.source import ScanSource, depends_on_zone
-from lakescan.spark.sql_conditions import SparkFilter
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.source.data_source import ScanSource, depends_on_zone
+from lakescan.spark.source.planned_groups import read_planned
+from lakescan.spark.statements.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
 from lakescan.storage.faults import shown

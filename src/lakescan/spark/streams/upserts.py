@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption
-from lakescan.spark.batch_target import BatchSink
-from lakescan.spark.equality_upserts import upsert_rows
-from lakescan.spark.keyed_rows import (
+from lakescan.spark.streams.batch_target import BatchSink
+from lakescan.spark.streams.equality_upserts import upsert_rows
+from lakescan.spark.streams.keyed_rows import (
     DELETES,
     SEQUENCE,
     SequenceBy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakescan.spark.optimizer_rules import elements
+from lakescan.spark.native.optimizer_rules import elements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lakescan.catalogs.registry import is_known, known
 from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
-from lakescan.spark.names import has_catalog, is_of_session, is_temporary
-from lakescan.spark.refused import catalog_in
+from lakescan.spark.statements.names import has_catalog, is_of_session, is_temporary
+from lakescan.spark.statements.unsupported import catalog_in
 from lakescan.statements.rows.target import names_table
 from lakescan.statements.syntax.commands import Call, Refresh
 from lakescan.statements.syntax.create_table import CreateTable, DropTable

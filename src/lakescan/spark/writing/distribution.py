@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from lakescan.common.references import quoted
-from lakescan.spark.row_widths import row_width
+from lakescan.spark.writing.row_widths import row_width
 from lakescan.statements.rows.select import ACTION_AT, FILE_AT, ChangeQuery
 from lakescan.statements.rows.statements import Action
 from lakescan.writing.clustering import partition_codes

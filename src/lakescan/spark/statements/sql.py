@@ -16,17 +16,17 @@ from lakescan.api.table import Table
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.spark.audit import settings_of_session
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.frames import frame_of
-from lakescan.spark.names import current_namespace, has_catalog, is_of_session, use
-from lakescan.spark.own_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
-from lakescan.spark.own_text import FRAME_LENGTH, in_own_text
-from lakescan.spark.refused import catalog_in, check_frames, refuse
+from lakescan.spark.native.frames import frame_of
 from lakescan.spark.session import conf, register, session_zone, zone_name
-from lakescan.spark.source_tables import source_table
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.statements.error_places import FRAME_LENGTH, in_own_text
+from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session, use
+from lakescan.spark.statements.session_tables import source_table
+from lakescan.spark.statements.table_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
+from lakescan.spark.statements.unsupported import catalog_in, check_frames, refuse
+from lakescan.spark.statements.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
 from lakescan.spark.types import schema_of
-from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
 from lakescan.statements.select.analysis import Analyzed, analyzed
 from lakescan.statements.select.frames import GivenFrames
 from lakescan.statements.select.query import explained
@@ -62,7 +62,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
             text, given = without_braces(statement.text, frames)
             return _frame(spark, _analyzed(spark, text, args, given), given)
         case Kind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
-            from lakescan.spark.row_statements import changes_own_table
+            from lakescan.spark.statements.row_statements import changes_own_table
 
             if not changes_own_table(spark, statement.text, args, frames):
                 return spark.sql(text, args, **frames) if frames or args else spark.sql(text)
@@ -74,7 +74,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
         case Kind.USE:
             return use(spark, statement.text, args)
     if statement.kind.changes_rows:
-        from lakescan.spark.row_statements import run_row_statement  # it needs the queries of this module
+        from lakescan.spark.statements.row_statements import run_row_statement  # it needs the queries of this module
 
         if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
             return done

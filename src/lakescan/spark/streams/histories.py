@@ -15,8 +15,9 @@ from lakescan.api.scan import Scan
 from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.spark.batch_target import BatchSink
-from lakescan.spark.keyed_rows import (
+from lakescan.spark.statements.merge_keys import SourceKeys
+from lakescan.spark.streams.batch_target import BatchSink
+from lakescan.spark.streams.keyed_rows import (
     CHANGE_SEQUENCE,
     DELETES,
     SEQUENCE,
@@ -28,8 +29,7 @@ from lakescan.spark.keyed_rows import (
     told,
     with_marks,
 )
-from lakescan.spark.source_keys import SourceKeys
-from lakescan.spark.upserts import fitted
+from lakescan.spark.streams.upserts import fitted
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.merge import SOURCE, merge_of
 from lakescan.statements.rows.statements import Action, Clause, Merge, When

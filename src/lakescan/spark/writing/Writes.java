@@ -90,7 +90,7 @@ public class Writes {
       while (pickled.hasNext()) {
         text.append((char) (((Number) pickled.next()).byteValue() & 0xff));
       }
-      return text.indexOf("lakescan.spark.source") >= 0;
+      return text.indexOf("lakescan.spark.source.data_source") >= 0;
     }
 
     /** The relation of the table with a further column: Spark compares its columns with those of the rows. */

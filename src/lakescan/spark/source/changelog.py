@@ -12,8 +12,8 @@ from pyspark.sql import types as s
 from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.common.references import quoted
 from lakescan.reading.net_changes import as_updates, without_carry_overs
-from lakescan.spark.frames import frame_of
 from lakescan.spark.native.columns import selected
+from lakescan.spark.native.frames import frame_of
 from lakescan.spark.types import arrow_schema, schema_of
 
 if TYPE_CHECKING:

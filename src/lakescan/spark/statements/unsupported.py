@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import is_known
 from lakescan.errors import InvalidOption, InvalidStatement, MissingDependency, UnsupportedFeature
-from lakescan.spark.names import has_catalog
+from lakescan.spark.statements.names import has_catalog
 from lakescan.statements.syntax.statements import parse_statement
 from lakescan.statements.syntax.text import tokens
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakescan.errors import LakescanError
-from lakescan.spark.audit import settings_of_session
-from lakescan.spark.dml import run_dml
-from lakescan.spark.names import current_namespace, has_catalog, is_of_session
-from lakescan.spark.refused import catalog_in
 from lakescan.spark.session import conf
-from lakescan.spark.statements import (
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session
+from lakescan.spark.statements.row_changes import run_dml
+from lakescan.spark.statements.sql import (
     analyzed_frame,
     session_settings,
     without_braces,
 )
+from lakescan.spark.statements.unsupported import catalog_in
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.write import SparkRows
+from lakescan.spark.writing.write import SparkRows
 from lakescan.statements.duckdb.types import of_arrow
 from lakescan.statements.rows.insert import Insertion, inserted
 from lakescan.statements.rows.parse import parse

@@ -11,9 +11,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakescan.spark.arrow_batches import PIECE, HandedRows
-from lakescan.spark.optimizer_rules import install_rule
+from lakescan.spark.native.optimizer_rules import install_rule
 from lakescan.spark.session import is_connect
+from lakescan.spark.writing.arrow_batches import PIECE, HandedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,10 +19,10 @@ from lakescan.catalogs.registry import CatalogConfiguration, give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.arrow_batches import PIECE, rows_of
-from lakescan.spark.audit import settings_in_task
-from lakescan.spark.batch_target import query_of
+from lakescan.spark.source.audit import settings_in_task
+from lakescan.spark.streams.batch_target import query_of
 from lakescan.spark.workers import check_numbered, task_number
+from lakescan.spark.writing.arrow_batches import PIECE, rows_of
 from lakescan.storage.removal import discard
 from lakescan.tables.base import NewTable, Target
 from lakescan.tables.new_tables import commit_new

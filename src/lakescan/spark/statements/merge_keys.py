@@ -20,8 +20,8 @@ from lakescan.common.references import dotted_path, quoted
 from lakescan.common.schema import Schema
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
-from lakescan.spark.keyed_rows import named
 from lakescan.spark.session import conf
+from lakescan.spark.streams.keyed_rows import named
 from lakescan.statements.rows.statements import Merge, When
 
 if TYPE_CHECKING:

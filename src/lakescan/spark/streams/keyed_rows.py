@@ -21,7 +21,7 @@ from lakescan.common.metadata_columns import (
 )
 from lakescan.common.references import quoted
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
-from lakescan.spark.source_columns import columns_of
+from lakescan.spark.statements.frame_columns import columns_of
 from lakescan.statements.rows.upsert_keys import StoredKeys
 from lakescan.statements.syntax.literals import text_literal
 from lakescan.tables.base import Target

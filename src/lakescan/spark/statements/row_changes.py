@@ -24,17 +24,17 @@ from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import QueryFailed
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.spark.arrow_batches import HandedRows
-from lakescan.spark.audit import settings_of_session
-from lakescan.spark.distribution import clustered_changes
-from lakescan.spark.frames import frame_of_plan, planned_frame
-from lakescan.spark.names import current_namespace
-from lakescan.spark.own_text import change_message
+from lakescan.spark.native.frames import frame_of_plan, planned_frame
 from lakescan.spark.session import parallelism
-from lakescan.spark.source_keys import SourceKeys
-from lakescan.spark.statements import frame_of_others, query_frame, query_schema, session_settings
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.statements.error_places import change_message
+from lakescan.spark.statements.merge_keys import SourceKeys
+from lakescan.spark.statements.names import current_namespace
+from lakescan.spark.statements.sql import frame_of_others, query_frame, query_schema, session_settings
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import is_spark, own_errors, task_number, use_this_python
+from lakescan.spark.writing.arrow_batches import HandedRows
+from lakescan.spark.writing.distribution import clustered_changes
 from lakescan.statements.duckdb.types import of_arrow
 from lakescan.statements.rows.assignment import assigned_within
 from lakescan.statements.rows.commit import Finished, Finishing, touched

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.spark.python_functions import runs_python_functions
+from lakescan.spark.native.python_functions import runs_python_functions
 from lakescan.spark.session import conf, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakescan.spark.row_widths import RowWidth
+    from lakescan.spark.writing.row_widths import RowWidth
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -201,7 +201,7 @@ def _names(frame: DataFrame) -> list[str]:
 
 
 def _width(frame: DataFrame) -> RowWidth | None:
-    from lakescan.spark.row_widths import row_width
+    from lakescan.spark.writing.row_widths import row_width
 
     return row_width([field.dataType for field in frame.schema.fields], _names(frame))
 

@@ -22,9 +22,9 @@ from lakescan.common.identifiers import location_of, parts_of
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
-from lakescan.spark.audit import settings_of_session
 from lakescan.spark.session import is_connect
-from lakescan.spark.table_writer import NamedTable
+from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.writing.table_writer import NamedTable
 from lakescan.storage import Storage, join
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult

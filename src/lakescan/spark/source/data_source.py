@@ -38,12 +38,12 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.audit import StagedReads, settings_in_task
-from lakescan.spark.filters import usable_predicate
-from lakescan.spark.partitions import SharedContext, group_partitions, read_partition
-from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
-from lakescan.spark.stream import CommitReader
+from lakescan.spark.source.audit import StagedReads, settings_in_task
+from lakescan.spark.source.filters import usable_predicate
+from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
+from lakescan.spark.source.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
+from lakescan.spark.writing.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.session_reads import as_session_reads
 

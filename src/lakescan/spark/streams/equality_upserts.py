@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.spark.arrow_batches import HandedRows
 from lakescan.spark.workers import use_this_python
+from lakescan.spark.writing.arrow_batches import HandedRows
 from lakescan.statements.rows.equality_upserts import check_whole, commit_upserts
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult

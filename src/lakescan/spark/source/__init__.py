@@ -1,0 +1,1 @@
+"""The Python data sources of Spark: batch and streaming reads."""

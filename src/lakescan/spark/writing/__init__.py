@@ -1,0 +1,1 @@
+"""Rows of Spark's data frames written to tables."""
