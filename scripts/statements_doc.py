@@ -47,10 +47,10 @@ The tables below are made from the grammar by `scripts/statements_doc.py`: all t
 
 _PROCEDURES = """## Procedures
 
-`CALL catalog.system.name(...)`, or in Python `lakescan.statements.procedures.call(catalog, name, positional, named)`, which
-returns an Arrow table. Values by position come first, in this order, then those by name. Parameters in brackets can be
-left out. Parameters and results are Iceberg's. `executor` of the function, and Spark where it runs the statement, is
-where files are read and rewritten.
+`CALL catalog.system.name(...)`, or in Python `lakescan.statements.procedures.call(catalog, name, positional, named)`,
+which returns an Arrow table. Values by position come first, in this order, then those by name. Parameters in brackets
+can be left out. Parameters and results are Iceberg's. `executor` of the function, and Spark where it runs the
+statement, is where files are read and rewritten.
 
 | procedure | result |
 |---|---|"""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.api.doctor import _library
+from lakescan.cli.doctor import _library
 
 
 def test_a_sound_machine_is_found_sound(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
 
 
 def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["lakescan.api.doctor"], "find_spec", lambda name: None)  # the function has its name
+    monkeypatch.setattr(sys.modules["lakescan.cli.doctor"], "find_spec", lambda name: None)  # the function has its name
     found = lakescan.doctor()
     assert found.ok, str(found)
     assert "to use Spark: pip install" in str(found)

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from lakescan.api.catalog import Catalog, catalog
     from lakescan.api.changes import Changes
     from lakescan.api.convert import convert_to_delta
-    from lakescan.api.doctor import Check, Diagnosis, doctor
     from lakescan.api.open import table
     from lakescan.api.save import save
     from lakescan.api.scan import Scan
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from lakescan.api.table import Table
     from lakescan.api.transaction import Transaction
     from lakescan.api.view import View, ViewVersion
+    from lakescan.cli.doctor import Check, Diagnosis, doctor
     from lakescan.common.cache import set_cache_limit
     from lakescan.common.identifiers import Identifier
     from lakescan.expressions.column import Column, col
@@ -106,7 +106,7 @@ _MODULES = {
     "api.changes": ("Changes",),
     "common.cache": ("set_cache_limit",),
     "api.convert": ("convert_to_delta",),
-    "api.doctor": ("Check", "Diagnosis", "doctor"),
+    "cli.doctor": ("Check", "Diagnosis", "doctor"),
     "statements.rows.merge": ("MergeBuilder",),
     "storage.encryption": ("FileKey", "KeyManager"),
     "expressions.column": ("Column", "col"),

@@ -200,7 +200,7 @@ def test_a_table_in_s3_that_names_a_local_file_is_refused_as_a_whole(hostile: tu
 
 @pytest.mark.parametrize("catalog_says", [None, "s3://lake"])
 def test_what_a_catalog_may_name_is_its_property_of_the_reader(catalog_says: str | None) -> None:
-    from lakescan.catalogs.lookup import FoundTable
+    from lakescan.tables.base import FoundTable
 
     given = None if catalog_says is None else (catalog_says,)
     found = FoundTable("iceberg", "s3://lake/t/metadata/1.metadata.json", allowed_locations=given)

@@ -20,7 +20,6 @@ from lakescan.catalogs.formats import format_named
 from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.imported import Import, import_files, split_columns
 from lakescan.catalogs.lookup import (
-    FoundTable,
     check_free,
     check_not_other,
     check_one_format,
@@ -29,7 +28,6 @@ from lakescan.catalogs.lookup import (
     translated,
 )
 from lakescan.catalogs.metrics import CatalogReporter
-from lakescan.catalogs.open_target import check_new
 from lakescan.catalogs.outcomes import settled
 from lakescan.catalogs.registry import allowed_in, connection, give
 from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
@@ -55,7 +53,7 @@ from lakescan.planning.metrics_reporters import MetricsReporter
 from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, parse_columns
 from lakescan.statements.syntax.given_schema import given_schema
 from lakescan.storage.locations import absolute
-from lakescan.tables.base import Format
+from lakescan.tables.base import Format, FoundTable
 from lakescan.tables.new_tables import create_with, with_columns_of
 from lakescan.tables.notebook import catalog_as_html
 from lakescan.tables.results import WriteResult
@@ -462,7 +460,7 @@ class Catalog(CatalogViews):
         given = rows_of(rows)
         checked = WriteOptions.of(options or {}, wanted.name).in_session(given.session)
         checked.check_appends()
-        check_new(checked)
+        checked.check_new_table()
         whole = with_columns_of(definition, given, wanted)
         there = self.table_exists(name)
         if there and not replace:

@@ -21,6 +21,7 @@ from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.local.aggregates import count_rows, extreme
+from lakescan.local.deleted_names import deleted_names
 from lakescan.local.integrations.daft_frames import daft_frame
 from lakescan.local.integrations.dask_frames import dask_frame
 from lakescan.local.integrations.ray_data import ray_dataset
@@ -28,7 +29,7 @@ from lakescan.local.polars_scan import lazy_frame, whole_frame
 from lakescan.local.run import batches
 from lakescan.local.scan_tasks import ScanTask, scan_tasks
 from lakescan.options.keywords import ScanKeywords
-from lakescan.planning.explain import PlanText, deleted_names, plan_as_text
+from lakescan.planning.explain import PlanText, plan_as_text
 from lakescan.planning.metrics_reporters import MetricsReporter, as_reporter
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
@@ -269,7 +270,8 @@ class Scan:
         """Hand the report of every plan of this scan to reporters.
 
         Args:
-            reporters: Objects with a method `report`, such as those of `lakescan.planning.metrics_reporters`, or functions.
+            reporters: Objects with a method `report`, such as those of `lakescan.planning.metrics_reporters`, or
+            functions.
 
         Example:
             >>> scan.report_to(lakescan.planning.metrics_reporters.LoggingReporter()).to_arrow()

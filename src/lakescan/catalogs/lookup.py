@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,49 +31,12 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.scan.server_plan import PlanningServer
-from lakescan.storage import Storage
-from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Vended
-from lakescan.storage.encryption import named_key_manager
 from lakescan.storage.faults import told
 from lakescan.storage.issued import of_storage
 from lakescan.storage.locations import absolute
+from lakescan.tables.base import FoundTable
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
-
-
-@dataclass(frozen=True)
-class FoundTable:
-    """A table in a catalog: its format and location (for Iceberg, its current metadata file).
-
-    `io_properties` configure access to its files; they hold secrets, as what the catalog issues does (`vended`).
-    `allowed_locations` are those that the reader gives the catalog.
-    `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
-    catalog that is not of type rest.
-    """
-
-    format: str
-    location: str
-    io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    key_manager: str | None = None
-    planning: ServerPlanning | None = None
-    vended: Vended | None = None
-    allowed_locations: tuple[str, ...] | None = None
-
-    def allowed(self, more: Sequence[str] | None = None) -> AllowedLocations:
-        """What the table may lead to: the catalog's property `allowed-locations`, and what `more` names."""
-        given = [each for each in (self.allowed_locations, more) if each is not None]
-        prefixes = [prefix for each in given for prefix in each] if given else None
-        return AllowedLocations().at(self.location, prefixes, is_named=False)
-
-    def storage(self) -> Storage:
-        """Access to its files."""
-        return Storage(
-            io_properties=self.io_properties,
-            key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
-            vended=self.vended,
-            allowed=self.allowed(),
-        )
 
 
 @dataclass(frozen=True)

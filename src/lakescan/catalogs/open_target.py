@@ -69,7 +69,7 @@ def new_table(
     """The table that a write creates at a path or with an identifier, with the columns of its rows.
 
     Raises `InvalidOption` if `format` is needed, `CreatedConcurrently` if there is a table by now, and what
-    `check_new` raises.
+    `WriteOptions.check_new_table` raises.
     """
     identifier = identifier_of(path)
     if format is None and identifier is None:
@@ -77,18 +77,10 @@ def new_table(
     chosen = format_named(format or DEFAULT)
     options.check_format(chosen.name)
     definition = _definition(rows, options, chosen)
-    check_new(options)
+    options.check_new_table()
     if identifier is None:
         return chosen.new_table_at(absolute(path), definition, options, storage_options)
     return chosen.new_table(connection(identifier.catalog), identifier, definition, options)
-
-
-def check_new(options: WriteOptions) -> None:
-    """Raise `InvalidOption` for options that rows of a new table cannot have."""
-    if options.branch != "main":
-        raise InvalidOption("branch: a new table has rows in its main branch alone")
-    if not options.data_change:
-        raise InvalidOption("dataChange=false is for writes that only move rows: there is no table yet")
 
 
 def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:

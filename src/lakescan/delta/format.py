@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import FoundTable, translated
+from lakescan.catalogs.lookup import translated
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
@@ -26,6 +26,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
 from lakescan.storage.locations import absolute
+from lakescan.tables.base import FoundTable
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:

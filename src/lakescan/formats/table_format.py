@@ -167,9 +167,9 @@ class FileRequest:
 
     The files come with statistics of the filter's columns and of those in `stats` (field ids). Where the format knows
     that every row of the files matches, files with `limit` rows are enough. `executor` reads metadata, subject to the
-    planning modes (see `lakescan.common.executors`). `tested` is the filter that all rows are tested by: deletes of other rows
-    need not be planned. `reads` are the fields that are read (their ids). `planned_by` is who is asked to plan:
-    'client' or, in a catalog whose server can, 'server'.
+    planning modes (see `lakescan.common.executors`). `tested` is the filter that all rows are tested by: deletes of
+    other rows need not be planned. `reads` are the fields that are read (their ids). `planned_by` is who is asked to
+    plan: 'client' or, in a catalog whose server can, 'server'.
     """
 
     predicate: Predicate

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
+from lakescan.catalogs.lookup import InCatalog, translated
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
 from lakescan.definition.column_rules import Declared
@@ -23,6 +23,7 @@ from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
+from lakescan.tables.base import FoundTable
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:

@@ -357,6 +357,13 @@ class WriteOptions(OptionSet):
             if is_given:
                 raise InvalidOption(f"{name} is for overwrites only: a condition says which rows a statement changes")
 
+    def check_new_table(self) -> None:
+        """Raise `InvalidOption` for options that rows of a new table cannot have."""
+        if self.branch != "main":
+            raise InvalidOption("branch: a new table has rows in its main branch alone")
+        if not self.data_change:
+            raise InvalidOption("dataChange=false is for writes that only move rows: there is no table yet")
+
     def check_appends(self) -> None:
         """Raise `InvalidOption` for options that appends do not have."""
         self._check_rows_stay()

@@ -45,11 +45,11 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     Before Spark plans a query, reads of these formats are replaced by scans of Spark's own Parquet reader, over the
     files and columns that the query needs: in a classic session by an optimizer rule, on Connect by a hook of the
     client, which this call installs. Reads that this reader cannot do exactly stay in Python workers. There, filters
-    are not pushed into the formats, because Spark 4.1 to 4.3 then return wrong rows (see `lakescan.spark.source.pushdown`):
-    narrow such a read with the options `columns` and `where`.
-    Times without a time zone, in options (`timestampAsOf`, `where`, ...), are in the session's time zone at the time of
-    this call, and `spark.wap.branch` is read as it is then: call it again after changing either. Catalogs that are
-    given to `lakescan.catalog` later, or again with other properties, reach the session by themselves.
+    are not pushed into the formats, because Spark 4.1 to 4.3 then return wrong rows (see
+    `lakescan.spark.source.pushdown`): narrow such a read with the options `columns` and `where`. Times without a time
+    zone, in options (`timestampAsOf`, `where`, ...), are in the session's time zone at the time of this call, and
+    `spark.wap.branch` is read as it is then: call it again after changing either. Catalogs that are given to
+    `lakescan.catalog` later, or again with other properties, reach the session by themselves.
 
     Args:
         spark: A session, classic or Connect.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
@@ -24,6 +23,9 @@ from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import FileEntry, Storage
+from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.credentials import Vended
+from lakescan.storage.encryption import named_key_manager
 from lakescan.tables.metadata_files import MetadataFiles
 from lakescan.tables.removed import Removed
 from lakescan.tables.results import (
@@ -443,6 +445,40 @@ class NewTable(Protocol):
         Columns of files without field ids are found by their names. Raises `SchemaMismatch` for files whose columns do
         not fit, `InvalidOption` for a table in the same folder, `UnsupportedFeature`.
         """
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table in a catalog: its format and location (for Iceberg, its current metadata file).
+
+    `io_properties` configure access to its files; they hold secrets, as what the catalog issues does (`vended`).
+    `allowed_locations` are those that the reader gives the catalog.
+    `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
+    catalog that is not of type rest.
+    """
+
+    format: str
+    location: str
+    io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key_manager: str | None = None
+    planning: Any = None
+    vended: Vended | None = None
+    allowed_locations: tuple[str, ...] | None = None
+
+    def allowed(self, more: Sequence[str] | None = None) -> AllowedLocations:
+        """What the table may lead to: the catalog's property `allowed-locations`, and what `more` names."""
+        given = [each for each in (self.allowed_locations, more) if each is not None]
+        prefixes = [prefix for each in given for prefix in each] if given else None
+        return AllowedLocations().at(self.location, prefixes, is_named=False)
+
+    def storage(self) -> Storage:
+        """Access to its files."""
+        return Storage(
+            io_properties=self.io_properties,
+            key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
+            vended=self.vended,
+            allowed=self.allowed(),
+        )
 
 
 class Format(Protocol):

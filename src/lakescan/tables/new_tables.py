@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from lakescan.catalogs.open_target import check_new
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitStateUnknown
 from lakescan.expressions.predicate import Predicate
@@ -44,7 +43,7 @@ def create_in_folder(
     Raises `CreatedConcurrently` if one is there, and what `create_with` raises.
     """
     options.check_appends()
-    check_new(options)
+    options.check_new_table()
     rows = rows_of(data)
     whole = with_columns_of(definition, rows, format)
     return create_with(format.new_table_at(location, whole, options, storage_options), rows)

@@ -1,7 +1,7 @@
 """Commit to a Delta table: the next file of the log, put if absent; rebased on commits that do not conflict.
 
-Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/catalog_managed.py`). Every commit has an id of
-its own (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
+Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/catalog_managed.py`). Every commit has
+an id of its own (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 manifests -> files -> splits -> groups -> rows
 """
 
-from lakescan.planning.explain.deleted_names import deleted_names
 from lakescan.planning.explain.page import plans_as_html, write_html
 from lakescan.planning.explain.text import PlanText, plan_as_text, plan_for_terminal
 
-__all__ = ["PlanText", "deleted_names", "plan_as_text", "plan_for_terminal", "plans_as_html", "write_html"]
+__all__ = ["PlanText", "plan_as_text", "plan_for_terminal", "plans_as_html", "write_html"]

@@ -16,8 +16,8 @@ from lakescan.statements.syntax.names import Sql, TableName
 class Assignment:
     """`column = value`: the parts of the column's name, as they were written; members of structs follow.
 
-    The table's name or alias may come first: `statements.rows.assignment.column_of` tells it from a struct of the same name, which
-    only the table's columns say. The value is the text `DEFAULT` for the column's default.
+    The table's name or alias may come first: `statements.rows.assignment.column_of` tells it from a struct of the same
+    name, which only the table's columns say. The value is the text `DEFAULT` for the column's default.
     """
 
     column: tuple[str, ...]
