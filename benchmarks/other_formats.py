@@ -68,7 +68,7 @@ def _by_records(location: str) -> Callable[[], object]:
     read = _read(location, None)
 
     def without() -> object:
-        with mock.patch("lakescan.reading.avro.decode.columnar_decoder", return_value=None):
+        with mock.patch("lakescan.reading.avro.file.columnar_decoder", return_value=None):
             return read()
 
     return without

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidStatement
-from lakescan.statements.select.parameters import with_collections
+from lakescan.statements.select.analysis import with_collections
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs

@@ -21,8 +21,8 @@ from lakescan.common.types import LONG, Field
 from lakescan.iceberg.manifests.bounds import encode_value
 from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT
+from lakescan.iceberg.metadata_tables.entries import metrics_column, metrics_type
 from lakescan.iceberg.metadata_tables.manifests import bound_text
-from lakescan.iceberg.metadata_tables.readable_metrics import metrics_column, metrics_type
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 

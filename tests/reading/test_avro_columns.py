@@ -26,7 +26,7 @@ from lakescan.iceberg.manifests.avro_container import open_container
 from lakescan.planning.split import NO_END
 from lakescan.reading.avro.blocks import open_blocks
 from lakescan.reading.avro.columnar import NotColumnar, encoded
-from lakescan.reading.avro.decode import ColumnsOfBlocks
+from lakescan.reading.avro.file import ColumnsOfBlocks
 from lakescan.reading.avro.physical import is_columnar, stored_schema
 from lakescan.reading.avro.records import arrow_field
 from lakescan.reading.data_file import open_data_file

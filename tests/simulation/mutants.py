@@ -25,7 +25,7 @@ from lakescan.iceberg.commit import outcomes, publish
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.data_files import row_deletes
-from lakescan.iceberg.data_files.existing_deletes import ExistingDeletes
+from lakescan.iceberg.data_files.row_deletes import ExistingDeletes
 from lakescan.iceberg.maintenance import expire_snapshots as expire
 from lakescan.iceberg.metadata import pyiceberg_metadata as write
 from lakescan.maintenance import orphans, purge

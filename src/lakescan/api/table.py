@@ -715,7 +715,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             cloned version 12: 40 files (1.2 GB), none copied
         """
         from lakescan.api.alter import property_texts
-        from lakescan.delta.commit.shallow_clone import clone
+        from lakescan.delta.commit.clone import clone
 
         selector = SnapshotSelector(version, None if timestamp is None else as_moment(timestamp))
         source, storage = self._spec.at(selector), self._spec.storage

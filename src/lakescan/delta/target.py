@@ -28,8 +28,7 @@ from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import partition_column
-from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
-from lakescan.delta.commit.identity_marks import marked
+from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, marked, removes
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
 from lakescan.delta.commit.reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.delta.commit.row_changes import check_vectors, file_changes, mode_of, operation_of
@@ -37,8 +36,7 @@ from lakescan.delta.commit.vector_changes import changed_files
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.data_files.deletion_vectors import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
-from lakescan.delta.log.retention import check_vacuum
-from lakescan.delta.maintenance.log_cleanup import clean_up
+from lakescan.delta.maintenance.log_cleanup import check_vacuum, clean_up
 from lakescan.delta.maintenance.referenced_files import added_since, parts_in_use, removed_files
 from lakescan.delta.maintenance.restore import restore
 from lakescan.delta.maintenance.symlink_manifests import write_symlink_manifests

@@ -10,23 +10,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.executors import PlanningExecutor
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict
 from lakescan.maintenance.arrangement import Arrangement
+from lakescan.maintenance.exchanged_sort import exchange_sorted
+from lakescan.maintenance.external_sort import sorted_rows
 from lakescan.maintenance.file_groups import Thresholds
-from lakescan.maintenance.sorted_files import rewrite_sorted
-from lakescan.maintenance.unused_deletes import unused_deletes
 from lakescan.options.compact import CompactOptions
+from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup, TaskGroups
+from lakescan.reading.context import ReadContext
+from lakescan.reading.reader import read_group
 from lakescan.tables.base import Rewriting, Target
 from lakescan.tables.overwritten_files import as_removed
 from lakescan.tables.results import CompactResult
 from lakescan.tables.rewrite import rewrite_rows
 from lakescan.tables.save import removed_on_failure, saved
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.partitioned_writer import new_write_id, remove_written, write_rows
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 
@@ -164,3 +169,73 @@ def _commit_as_planned(
             now = _all_rows(target, where).plan().table.state()
             if {path: now.get(path) for path in before} != before:
                 raise CommitConflict(f"{target.name}: another writer changed files that were compacted") from error
+
+
+def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = False) -> list[tuple[str, int | None]]:
+    """Return the delete files, and the offsets of vectors in them, that apply to files which are `gone` alone.
+
+    `table` are all data files of a state with its deletes. Data files that others add later cannot need them: position
+    deletes name files that are there, and files keep a sequence number that is not older than these equality deletes.
+    Vectors are left out, since they go with their data file. With `everything`, deletes are included that apply to no
+    file even now.
+    """
+    count, uses = table.deletes.num_rows, table.references
+    needed, used = uses.where(~gone).used(count), uses.used(count)
+    is_vector = pc.equal(table.deletes["kind"], DeleteKind.VECTOR).to_numpy(zero_copy_only=False)
+    unused = used & ~needed & ~is_vector
+    if everything:
+        unused |= ~used
+    found = table.deletes.filter(pa.array(unused))
+    named = dict.fromkeys(zip(found["path"].to_pylist(), found["offset"].to_pylist(), strict=True))
+    return [(path, offset) for path, offset in named if path is not None]
+
+
+@dataclass(frozen=True)
+class _Sorting:
+    """Write the rows of a group, sorted. Pickled for workers."""
+
+    writes: TableWrites
+    arrangement: Arrangement
+    context: ReadContext
+    of_keys: ReadContext
+    write_id: str
+
+    def __call__(self, group: TaskGroup) -> list[WrittenFile]:
+        writes, arrangement = self.writes, self.arrangement
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+            return read_group(group, self.context if columns is None else self.of_keys)
+
+        rows = sorted_rows(read, arrangement.columns(writes), lambda sample: arrangement.ranking(writes, sample))
+        return write_rows(writes.of_sorted_rows(arrangement.terms), rows, self.write_id)
+
+
+def rewrite_sorted(
+    writes: TableWrites,
+    scan: ScanSpec,
+    plan: ScanPlan,
+    groups: np.ndarray,
+    arrangement: Arrangement,
+    executor: PlanningExecutor | None,
+) -> list[WrittenFile]:
+    """Write the rows of a plan, sorted over each group; `groups` has the group number of each file of the plan.
+
+    Groups are sorted one after the other in this process, with bounded memory and files in the temporary folder. An
+    executor has a task for each; if it can exchange rows, as Spark can, workers share groups. All new files are removed
+    on failure.
+    """
+    if not len(plan.table):
+        return []
+    numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    context, of_keys = scan.read_context(plan), scan.narrowed(arrangement.columns(writes)).read_context(plan)
+    write_id = new_write_id()
+    try:
+        if isinstance(executor, ExchangingExecutor):
+            return exchange_sorted(writes, plan, numbers, (context, of_keys), arrangement, executor, write_id)
+        tasks = TaskGroups(plan.table, plan.splits, numbers[plan.splits["file"].to_numpy()])
+        work = _Sorting(writes, arrangement, context, of_keys, write_id)
+        done = map(work, tasks) if executor is None else executor.map(work, tasks)
+        return [file for files in done for file in files]
+    except BaseException:
+        remove_written(writes, write_id)
+        raise

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.errors import DOCUMENTS, InvalidOption, InvalidStatement, UnsupportedFeature
+from lakescan.statements.rows.execute import run_statement
 from lakescan.statements.rows.explain import explain_statement
-from lakescan.statements.rows.run import run_statement
 from lakescan.statements.select.namespace import current_namespace, use
 from lakescan.statements.select.query import Explained, columns_of, query
 from lakescan.statements.syntax.parse import Arguments, Kind, statement_of, with_named_parameters

@@ -39,7 +39,7 @@ from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.feature_history import FeatureHistory, has_vectors, is_v2
 from lakescan.delta.commit.file_changes import FileChanges
 from lakescan.delta.commit.live_adds import live_adds
-from lakescan.delta.commit.vector_tombstones import vector_tombstones
+from lakescan.delta.commit.vector_changes import vector_tombstones
 from lakescan.delta.log.segment import list_log
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.delta.maintenance.rewrites import of_earlier_types, rewrite_files

@@ -7,9 +7,11 @@ after it replaced, so that memory holds those commits and the paths of all files
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,23 +23,24 @@ from lakescan.delta.commit.checkpoint_rows import CheckpointRows, LiveFiles
 from lakescan.delta.commit.checkpoint_writer import CheckpointResult, CheckpointWriter
 from lakescan.delta.commit.file_actions import FileActions
 from lakescan.delta.commit.known_features import check_known
-from lakescan.delta.commit.last_checkpoint import point_to
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
 from lakescan.delta.commit.parsed_stats import ParsedStats, columns_with_stats
 from lakescan.delta.commit.version_checksum import state_checksum, write_checksum
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
+from lakescan.delta.log.json_checksum import CHECKSUM, checksum_of
 from lakescan.delta.log.kept_rows import kept_rows
 from lakescan.delta.log.reader import DeltaVersion, check_catalog_asked
 from lakescan.delta.log.replay import identity, located, newest
-from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
+from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, LogSegment, end_of_log, list_log
 from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import LakescanError
-from lakescan.storage import Storage
+from lakescan.storage import Storage, join
+from lakescan.storage.whole_file import publish
 
 _LOG = logging.getLogger("lakescan")
 _BATCH = 1 << 16  # actions of commits that are made into rows at once
@@ -181,3 +184,19 @@ def _reconciled(segment: LogSegment, reader: FileActions, pieces: list[LogPiece]
             yield kept_rows(batch, np.invert(same.to_numpy(zero_copy_only=False)))
     for start in range(0, recent.num_rows, _BATCH):
         yield recent.slice(start, _BATCH)
+
+
+def point_to(checkpoint: CheckpointResult, location: str, storage: Storage) -> None:
+    """Name a checkpoint in the table's `_last_checkpoint`, unless that names a newer one; raises `StorageError`."""
+    listing = end_of_log(location, storage)
+    if listing is not None and any(each.version > checkpoint.version for each in listing.checkpoints):
+        return
+    node: dict[str, Any] = {
+        "version": checkpoint.version,
+        "size": checkpoint.actions,
+        "sizeInBytes": checkpoint.size,
+        "numOfAddFiles": checkpoint.adds,
+        **checkpoint.details,
+    }
+    text = json.dumps({**node, CHECKSUM: checksum_of(node)}, separators=(",", ":"))
+    publish(storage, join(location, LOG_FOLDER, LAST_CHECKPOINT), text.encode())

@@ -29,8 +29,11 @@ from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.deletion_vectors import delete_table
+from lakescan.delta.table import DeltaTable
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage import Storage
+from lakescan.tables.results import CloneResult
+from lakescan.tables.scan_spec import ScanSpec
 
 _OF_HISTORY = (  # properties that are about versions of the source
     DeltaProperties.in_commit_since.name,
@@ -194,3 +197,18 @@ def _uri(location: str) -> str:
     path = re.sub(r"^file:/*/", "/", location)
     encoded = _OTHERS.sub(lambda match: quote(match[0]), path)
     return f"file:{encoded}" if path.startswith("/") else encoded
+
+
+def clone(
+    source: ScanSpec, location: str, storage: Storage, properties: Mapping[str, str], *, replace: bool = False
+) -> CloneResult:
+    """Make a Delta table in a folder of the state that a scan reads; see `Table.clone`."""
+    table = source.table
+    if not isinstance(table, DeltaTable):
+        raise UnsupportedFeature(
+            f"cloning the Iceberg table {source.location}",
+            "Its states have names within the table: create_branch, create_tag. Or write its rows to a new table.",
+        )
+    version = table.version_of(source.snapshot)
+    files, size = clone_table(version, source.storage, location, storage, dict(properties), replace=replace)
+    return CloneResult(version.segment.version, size, files)

@@ -23,8 +23,7 @@ from lakescan.delta.commit.creation import (
     in_place_of,
     is_table,
 )
-from lakescan.delta.commit.file_changes import adds
-from lakescan.delta.commit.identity_marks import marked
+from lakescan.delta.commit.file_changes import adds, marked
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.maintenance.referenced_files import added_since

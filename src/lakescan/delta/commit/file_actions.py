@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 
 from lakescan.common.arrays import member_named
 from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS, as_map
-from lakescan.delta.commit.json_members import Names, names_in
 from lakescan.delta.log.action_checks import (
     Where,
     check_descriptors,
@@ -26,7 +27,7 @@ from lakescan.delta.log.action_checks import (
 from lakescan.delta.log.actions import VECTOR, has_vector, member_of, vector_of
 from lakescan.delta.log.checkpoint_files import CheckpointFile
 from lakescan.delta.log.json_lines import LogLines, parse_lines, parse_log_texts
-from lakescan.delta.log.text import ADVICE, LogText
+from lakescan.delta.log.text import ADVICE, LogText, parse_object
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.storage import Storage
 
@@ -212,3 +213,57 @@ def _check(table: pa.Table, own: pa.StructArray, name: str, where: Where) -> Non
     check_descriptors(table["vector"].combine_chunks(), has_vector(own), where)
     if name == "add" and (row := pc.index(table["add"].combine_chunks().field("size").is_valid(), False).as_py()) >= 0:
         raise CorruptMetadata(f"{where(row)}: add.size is missing; expected a whole number. {ADVICE}")
+
+
+Names = dict[str, Any]  # of members that are not null everywhere, to the names in them
+_FILE_LINE = r'^\s*\{\s*"(?:add|remove|cdc)"\s*:'
+_BLOCK = 1 << 24
+_MOST_BLOCK = (1 << 31) - 1
+
+
+def names_in(lines: LogLines) -> Names:
+    """The names in the lines: of actions and, in file actions, of their members at all depths."""
+    is_file = pc.match_substring_regex(lines.raw, _FILE_LINE)
+    names: Names = {}
+    for line in lines.raw.filter(pc.invert(is_file)).to_pylist():  # few: a commit has one of each kind
+        _merge(names, _of_node(parse_object(line, "")))
+    files = lines.raw.filter(is_file)
+    inferred = _inferred(files)
+    if inferred is not None:
+        _merge(names, _of_type(inferred))
+        return names
+    for line in files.to_pylist():  # Arrow's reader accepts nearly all logs
+        _merge(names, _of_node(parse_object(line, "")))
+    return names
+
+
+def _inferred(lines: pa.Array) -> pa.Schema | None:
+    """The schema of the lines as Arrow's reader infers it; None if it refuses them."""
+    if not len(lines):
+        return pa.schema([])
+    nothing, newline = (pa.scalar(text, lines.type) for text in ("", "\n"))
+    content = pc.binary_join_element_wise(lines, nothing, newline).buffers()[2]
+    options = pj.ReadOptions(block_size=min(max(_BLOCK, content.size), _MOST_BLOCK))
+    try:
+        return pj.read_json(pa.BufferReader(content), read_options=options).schema
+    except pa.ArrowInvalid:
+        return None
+
+
+def _of_type(fields: Any) -> Names:
+    return {
+        field.name: _of_type(field.type) if pa.types.is_struct(field.type) else {}
+        for field in fields
+        if not pa.types.is_null(field.type)
+    }
+
+
+def _of_node(node: dict[str, Any]) -> Names:
+    return {
+        name: _of_node(value) if isinstance(value, dict) else {} for name, value in node.items() if value is not None
+    }
+
+
+def _merge(names: Names, more: Names) -> None:
+    for name, inner in more.items():
+        _merge(names.setdefault(name, {}), inner)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.metadata.new_schema import with_identity_marks
+from lakescan.delta.metadata.protocol import Metadata
+from lakescan.writing.column_rules import MARKS
 from lakescan.writing.table_writes import WrittenFile
 
 TEXTS = pa.map_(pa.string(), pa.string())
@@ -174,3 +177,9 @@ def log_paths(paths: pa.Array) -> pa.Array:
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+def marked(metadata: Metadata, files: Sequence[WrittenFile]) -> Metadata | None:
+    """The metadata with the ids that writers of these files have assigned; None if they assigned none."""
+    schema = with_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
+    return None if schema is None else replace(metadata, schema_string=schema)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,13 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.commit.file_changes import ADD
+from lakescan.common.timestamps import to_millis
+from lakescan.delta.commit.file_changes import ADD, REMOVE, log_paths, table_of
 from lakescan.delta.commit.live_adds import live_adds_at, whole_adds
 from lakescan.delta.data_files.deletion_vectors import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
 from lakescan.delta.data_files.statistics import json_text
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths
+from lakescan.delta.maintenance.referenced_files import vectors_of_removed
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CommitConflict
 from lakescan.planning.delete_file import delete_files
@@ -157,3 +160,17 @@ def _parsed(text: str | None) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return node if isinstance(node, dict) else {}
+
+
+# Such a writer's VACUUM removes files of the folder that no action names by its path. Before a table loses the
+# feature, the vectors of files that were removed lately are therefore named by `remove` actions of their own.
+
+
+def vector_tombstones(version: DeltaVersion, storage: Storage) -> pa.Table:
+    """The `remove` actions (`REMOVE`) that a version lacks; raises `CorruptMetadata` and `StorageError`."""
+    now = datetime.now(UTC)
+    cutoff = to_millis(now - version.metadata.properties.removed_file_retention)
+    paths = log_paths(vectors_of_removed(version.segment.location, storage, cutoff))
+    rows = len(paths)
+    columns = {"path": paths, "deletionTimestamp": [to_millis(now)] * rows, "dataChange": [False] * rows}
+    return table_of(columns, REMOVE, rows)

@@ -27,6 +27,8 @@ from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, Checkpoint, LogFile, LogListing, LogSegment, list_log
 from lakescan.delta.log.segment_parts import pieces_of
 from lakescan.delta.log.time_travel import in_commit_timestamp
+from lakescan.delta.metadata.features import Support
+from lakescan.delta.metadata.protocol import Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import LakescanError
 from lakescan.storage import FileEntry, Storage, join
@@ -209,3 +211,9 @@ def _checkpoint_files(location: str, storage: Storage) -> Iterator[FileEntry]:
 
 def _sidecars(file: FileEntry, storage: Storage) -> list[str]:
     return ActionReader(storage, ()).sidecars(file.location) if file.size else []
+
+
+def check_vacuum(protocol: Protocol, location: str) -> None:
+    """Raise `UnsupportedFeature` if the table may reference files in ways that lakescan does not know."""
+    protocol.check_readable(location)
+    protocol.check_supports(Support.VACUUM, "removing files of", location)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict
@@ -25,7 +27,6 @@ from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
 from lakescan.iceberg.commit.outcomes import Failed, again, check_refusal, loaded, their_refusal
 from lakescan.iceberg.commit.publish import commit_snapshot, record_updates
 from lakescan.iceberg.commit.required_columns import check_required
-from lakescan.iceberg.commit.row_change import RowChange
 from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.commit.written_files import added_files
@@ -357,3 +358,61 @@ class IcebergCommit:
     @property
     def _where(self) -> str:
         return ".".join(self.table.name())
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """The locations of data files to remove, deletes of rows of others, and new data files."""
+
+    removed: tuple[str, ...]
+    deletes: tuple[WrittenDeletes, ...]
+    files: tuple[WrittenFile, ...]
+
+    @property
+    def operation(self) -> str:
+        """The operation of its snapshot: by what it changes, as in Java's `BaseRowDelta` and `BaseOverwriteFiles`."""
+        if not self.removed and not self.deletes:
+            return "append"
+        return "overwrite" if self.files else "delete"
+
+    @property
+    def referenced(self) -> pa.Array:
+        """The data files that the deletes are about."""
+        return pa.array([each.path for each in self.deletes], pa.string())
+
+    @property
+    def vectors(self) -> pa.Array:
+        """Those whose deletes are vectors."""
+        files = (each.details["file"].details for each in self.deletes)
+        is_vector = pa.array(["content_offset" in each for each in files], pa.bool_())
+        return self.referenced.filter(is_vector)
+
+    def without(self, is_gone: Callable[[pa.Array], pa.Array]) -> RowChange:
+        """The change without data files that are gone: they are not removed again, and need no deletes."""
+        removed = pc.invert(is_gone(pa.array(self.removed, pa.string()))).to_pylist()
+        stays = pc.invert(is_gone(self.referenced)).to_pylist()
+        return replace(
+            self, removed=tuple(compress(self.removed, removed)), deletes=tuple(compress(self.deletes, stays))
+        )
+
+    def on(self, base: CommitBase) -> FileChanges:
+        """The file changes on a base; raises `CommitConflict` if it does not have the partition spec of a file."""
+        return FileChanges(
+            added_files(self.files, base),
+            pa.array(self.removed, pa.string()),
+            self.added_deletes(base),
+            self._replaced,
+            replaces_positions=True,
+        )
+
+    def added_deletes(self, base: CommitBase) -> dict[int, pa.Table]:
+        """The delete files, each once: one may be about several data files."""
+        files = (each.details["file"] for each in self.deletes)
+        by_place = {(each.location, each.details.get("content_offset")): each for each in files}
+        return added_files(by_place.values(), base)
+
+    @property
+    def _replaced(self) -> pa.Table:
+        places = dict.fromkeys(place for each in self.deletes for place in each.details["replaced"])
+        paths, offsets = [path for path, _ in places], [offset for _, offset in places]
+        return pa.table([paths, offsets], schema=DELETE_FILES)

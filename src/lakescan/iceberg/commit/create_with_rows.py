@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,21 +14,29 @@ from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.identifiers import Identifier
-from lakescan.errors import UnsupportedFeature
+from lakescan.common.schema import FieldMatching
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
-from lakescan.iceberg.commit.foreign_tables import check_apart, staged_with_files
 from lakescan.iceberg.commit.new_table import named_now
 from lakescan.iceberg.commit.outcomes import loaded
 from lakescan.iceberg.commit.row_changes import staged_options, summary_of
+from lakescan.iceberg.data_files.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.maintenance.reachable_files import added_since
+from lakescan.iceberg.metadata.name_mapping import PROPERTY, name_mapping_text, paths_of
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.storage.issued import of_storage
+from lakescan.storage.locations import may_overlap
 from lakescan.tables.base import NewTable
 from lakescan.writing.foreign_files import FolderFiles
 from lakescan.writing.table_writes import WrittenFile
+
+if TYPE_CHECKING:
+    from pyiceberg.table import StagedTable
 
 
 @dataclass(frozen=True)
@@ -151,3 +159,35 @@ class ReplacedIcebergTable:
     def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """Raise `UnsupportedFeature`: the files are those of a new table."""
         raise UnsupportedFeature(f"replacing {self.identifier} by the files of {folder}", "Drop the table first.")
+
+
+def check_apart(folder: str, location: str) -> None:
+    """Raise `InvalidOption` if a table would be in the folder of the files of others, or the other way round."""
+    if may_overlap(folder, location):
+        raise InvalidOption(
+            f"the new table would be at {location}, and its files are at {folder}: their files would be mixed. Give it "
+            "another location"
+        )
+
+
+def staged_with_files(
+    staged: StagedTable, found: FolderFiles | None, storage: Storage
+) -> tuple[StagedTable, Sequence[WrittenFile]]:
+    """The staged table with a name mapping, unless its properties have one; and the files as a commit adds them.
+
+    Raises what `as_data_files` raises, and `UnsupportedFeature` for folders that are not named after its partitions.
+    """
+    from pyiceberg.table import StagedTable
+
+    metadata = parse_metadata(metadata_text(staged.metadata).encode(), staged.metadata_location)
+    names = {PROPERTY: name_mapping_text(metadata.schema.fields)}
+    properties = {**names, **staged.metadata.properties}
+    named = staged.metadata.model_copy(update={"properties": properties})
+    table = StagedTable(staged.name(), named, staged.metadata_location, staged.io, staged.catalog, dict(staged.config))
+    if found is None:
+        return table, ()
+    foreign = ForeignFiles(found.folder, found.entries, found.folders)
+    spec = spec_for(foreign, metadata.specs, metadata.default_spec_id, metadata.schema)
+    matching = FieldMatching(by_id=True, name_mapping=dict(paths_of(metadata.schema.fields)))
+    files, _ = as_data_files(foreign, spec, metadata.schema, matching, metadata.table_properties, storage, {})
+    return table, files

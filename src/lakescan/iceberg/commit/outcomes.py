@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ import pyarrow as pa
 from lakescan.common.retries import Attempts, outcome_of
 from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.commit.collector import Collector
-from lakescan.iceberg.commit.old_metadata import remove_old_metadata
 from lakescan.iceberg.maintenance.reachable_files import named_by_metadata
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, check_metadata_writes, metadata_writes
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
-from lakescan.storage.removal import discard
+from lakescan.storage.removal import discard, remove_unnamed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -212,3 +213,31 @@ def is_refusal(error: Exception, table: Table) -> bool:
 def _status_of(error: Exception) -> int | None:
     """The status of the answer that pyiceberg made an error of."""
     return getattr(getattr(error.__cause__, "response", None), "status_code", None)
+
+
+_LOG = logging.getLogger("lakescan")
+
+
+def remove_old_metadata(before: Table, metadata: Any, location: str, storage: Storage) -> None:
+    """Remove the metadata files that a commit dropped from the log of metadata files, if the table asks for it.
+
+    `before` is the table that was committed to, `metadata` (pyiceberg's) and `location` are those that the commit made.
+    For other catalogs than pyiceberg's own, the server does this. Files of a table that does not own them
+    (`gc.enabled`) stay. Never raises: the commit is made.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    where = ".".join(before.name())
+    properties = IcebergProperties(metadata.properties, where)
+    owns_log = isinstance(before.catalog, MetastoreCatalog) and properties.owns_files
+    if not (owns_log and properties.removes_metadata):
+        return
+    kept = {each.metadata_file for each in metadata.metadata_log}
+    known = (*(each.metadata_file for each in before.metadata.metadata_log), before.metadata_location)
+    dropped = [each for each in known if each not in kept and each != location]
+    try:
+        remove_unnamed(
+            storage, dropped, lambda: [pa.array(named_by_metadata(IcebergTable.open(location, storage)), pa.string())]
+        )
+    except Exception as error:
+        _LOG.warning("%s: old metadata files were not removed: %s", where, error)

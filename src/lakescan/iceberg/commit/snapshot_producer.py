@@ -22,13 +22,13 @@ from lakescan.iceberg.commit.encryption import snapshot_keys
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.manifest_filter import Filtered, RemovedFiles, as_moved, without_files
-from lakescan.iceberg.commit.manifest_merge import MergePolicy
 from lakescan.iceberg.commit.removed_deletes import DeleteRemoval, all_of, check_found
 from lakescan.iceberg.commit.summary import SummaryCounters
 from lakescan.iceberg.manifests.codes import ADDED
 from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import EncryptedKey, SnapshotKeys
 
@@ -246,3 +246,49 @@ class SnapshotProducer:
             key_id,
             () if self.keys is None else tuple(self.keys.added),
         )
+
+
+@dataclass(frozen=True)
+class MergePolicy:
+    """The table properties `commit.manifest-merge.enabled`, `commit.manifest.target-size-bytes` and
+    `commit.manifest.min-count-to-merge`.
+    """
+
+    enabled: bool
+    target_size: int
+    min_count: int
+
+    @staticmethod
+    def of(properties: IcebergProperties) -> MergePolicy:
+        """The policy of a table."""
+        return MergePolicy(properties.merges_manifests, properties.manifest_size, properties.min_manifests_to_merge)
+
+    def bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+        """Group manifests (by place) to merge; a group of one is kept as it is.
+
+        New manifests come first. They are merged only in groups of at least `min_count`, so that each commit does not
+        rewrite the newest group. Groups are filled from the end: the first one, which the next commit may merge, is
+        the smallest.
+        """
+        if not self.enabled or not specs:
+            return [[place] for place in range(len(specs))]
+        grouped: list[list[int]] = []
+        for spec in sorted(set(specs), reverse=True):
+            packed = self._packed([place for place, each in enumerate(specs) if each == spec], sizes)
+            for group in packed:
+                if 0 in group and len(group) < self.min_count:
+                    grouped += [[place] for place in group]
+                else:
+                    grouped.append(group)
+        return grouped
+
+    def _packed(self, places: list[int], sizes: Sequence[int]) -> list[list[int]]:
+        packed: list[list[int]] = []
+        left = 0
+        for place in reversed(places):
+            if not packed or sizes[place] > left:
+                packed.append([])
+                left = self.target_size
+            packed[-1].append(place)
+            left -= sizes[place]
+        return [group[::-1] for group in reversed(packed)]

@@ -21,8 +21,8 @@ from lakescan.formats.increments import (
     rows_of,
 )
 from lakescan.formats.table_format import FileRequest, Start
+from lakescan.iceberg.alter.columns import too_wide
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
-from lakescan.iceberg.metadata.wider_types import too_wide
 from lakescan.iceberg.scan.changelog import Changelog
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates

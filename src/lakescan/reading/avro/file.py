@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 
-from lakescan.reading.avro.blocks import AvroBlocks, open_blocks
-from lakescan.reading.avro.decode import ColumnsOfBlocks
-from lakescan.reading.avro.records import arrow_field
+from lakescan.common.polars_columns import polars_for
+from lakescan.reading.avro.blocks import AvroBlocks, Block, open_blocks
+from lakescan.reading.avro.columnar import NotColumnar, columnar_decoder, decoded_columns, encoded
+from lakescan.reading.avro.physical import as_meant, is_columnar, stored_schema
+from lakescan.reading.avro.records import arrow_field, column
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField
@@ -77,3 +82,100 @@ def open_avro(storage: Storage, path: str, key: FileKey | None = None) -> Iterat
             blocks = open_blocks(io.BufferedReader(handle, max(1, min(buffer, size))), path, size)
             schema = pa.schema([arrow_field(f) for f in blocks.record["fields"]])
         yield AvroData(blocks, schema, path)
+
+
+# Both decoders read the same stored values (see `physical`), and give the same columns. The columnar one is asked
+# first, if it is installed and there is enough to read; what it cannot decode is decoded, or named as damaged, by
+# fastavro.
+
+_TOGETHER = 1 << 22  # bytes of blocks that are decoded together
+_WORK = 16  # for each byte of a column, as much work as on so many bytes of Arrow arrays
+
+
+@dataclass
+class ColumnsOfBlocks:
+    """Decodes the columns `fields` of records of a schema; the types of the fields may lack members of structs.
+
+    `columnar` forces the columnar decoder (True) or fastavro (False); by default the amount of work decides.
+    """
+
+    record: Mapping[str, Any]
+    least: int
+    fields: Sequence[pa.Field]
+    columnar: bool | None = None
+    _failed: bool = field(default=False, init=False)
+
+    def batches(self, blocks: Iterator[Block]) -> Iterator[tuple[int, int, list[pa.Array]]]:
+        """The file position of the first row, the number of rows and the columns, for some blocks at a time.
+
+        Raises `ValueError`, or what pyarrow and fastavro raise, for records that do not match their schema or number.
+        """
+        for some in _together(blocks):
+            rows = sum(block.rows for block in some)
+            records = [block.data for block in some]
+            yield some[0].first_row, rows, self._decoded(rows, records) if self.fields else []
+
+    def _decoded(self, rows: int, records: list[bytes]) -> list[pa.Array]:
+        if self._is_columnar(sum(map(len, records))):
+            try:
+                return self._meant(self._by_columns(rows, records))
+            except (NotColumnar, ValueError, pa.ArrowException):
+                if self.columnar:
+                    raise
+                self._failed = True
+        return self._meant(self._by_records(rows, b"".join(records)))
+
+    def _is_columnar(self, size: int) -> bool:
+        if self.columnar is not None:
+            return self.columnar
+        if self._failed or not self.least or not is_columnar(self._stored):
+            return False
+        return polars_for(_WORK * size) is not None and columnar_decoder() is not None
+
+    def _by_columns(self, rows: int, records: list[bytes]) -> list[pa.Array]:
+        names = [self._stored["fields"][n]["name"] for n in self._places]
+        (batch,) = decoded_columns(self._stored, rows, records, names, rows + 1)
+        return [batch.column(name) for name in names]
+
+    def _by_records(self, rows: int, records: bytes) -> list[pa.Array]:
+        file = io.BytesIO(encoded(rows) + records + b"\x00")  # as one array: its end must be that of the bytes
+        decoded: Any = fastavro.schemaless_reader(file, self._array, None)
+        if len(decoded) != rows or file.tell() != len(file.getbuffer()):
+            raise ValueError(f"a block has extra bytes after its {rows:,} records")
+        stored = [self._stored["fields"][n] for n in self._places]
+        return [column([row[each["name"]] for row in decoded], arrow_field(each).type) for each in stored]
+
+    def _meant(self, arrays: list[pa.Array]) -> list[pa.Array]:
+        types = [self.record["fields"][n]["type"] for n in self._places]
+        return [as_meant(array, node, each.type) for array, node, each in zip(arrays, types, self.fields, strict=True)]
+
+    @cached_property
+    def _places(self) -> list[int]:
+        place = {each["name"]: n for n, each in enumerate(self.record["fields"])}
+        return [place[each.name] for each in self.fields]
+
+    @cached_property
+    def _stored(self) -> dict[str, Any]:
+        return stored_schema(self.record)
+
+    @cached_property
+    def _array(self) -> Any:
+        """The schema of an array of the stored records."""
+        return fastavro.parse_schema({"type": "array", "items": self._stored})
+
+
+def _together(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+    """Blocks with rows, some at a time, of about `_TOGETHER` bytes."""
+    some: list[Block] = []
+    size = 0
+    for block in blocks:
+        if block.rows:
+            some.append(block)
+            size += len(block.data)
+        elif block.data:
+            raise ValueError(f"a block without records has {len(block.data):,} bytes")
+        if size >= _TOGETHER:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

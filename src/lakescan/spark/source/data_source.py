@@ -39,8 +39,8 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.spark.source.audit import StagedReads, settings_in_task
-from lakescan.spark.source.filters import usable_predicate
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
+from lakescan.spark.source.pushdown import usable_predicate
 from lakescan.spark.source.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
 from lakescan.spark.writing.sink import BatchWriter, MicroBatchWriter, Sink

@@ -23,7 +23,9 @@ from lakescan.statements.rows.assignment import Members, assigned_within, with_p
 from lakescan.statements.rows.commit import Finished, Finishing, touched
 from lakescan.statements.rows.delete_whole_files import delete_by_filter
 from lakescan.statements.rows.expressions import check_parts, in_own_words, unstable_call, with_short_names, with_sides
+from lakescan.statements.rows.insert import insert
 from lakescan.statements.rows.merge import SOURCE
+from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.positions import FoundTwice
 from lakescan.statements.rows.select import TARGET, ChangeQuery, Selecting, Statement
 from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, Sunk
@@ -33,9 +35,10 @@ from lakescan.statements.select.frames import arrow_table, may_have_rounded
 from lakescan.statements.select.namespace import current_namespace
 from lakescan.statements.select.nanoseconds import as_microseconds
 from lakescan.statements.select.query import Joins, Query, columns_of, most_rows, query, scan_of
+from lakescan.statements.syntax.parse import Arguments, with_named_parameters
 from lakescan.tables import row_changes
 from lakescan.tables.base import Target
-from lakescan.tables.results import ChangeResult
+from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.row_changes import RowChanges, Times
 from lakescan.tables.save import removed_on_failure, with_new_columns
 from lakescan.tables.scan_spec import PlansMade, ScanSpec
@@ -411,3 +414,23 @@ def run(
     """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
     found = changed_table(statement.target, within, frames, text)
     return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))
+
+
+def run_statement(
+    text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]
+) -> WriteResult | ChangeResult:
+    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE; see `lakescan.sql`.
+
+    Args:
+        text: The statement.
+        args: The values of its parameters.
+        frames: Tables and rows by the names that it has for them.
+        within: The catalog and namespace of short names.
+    """
+    text, values = with_named_parameters(text, args)
+    statement = parse(text, values)
+    if statement is None:
+        raise UnsupportedFeature("INSERT OVERWRITE DIRECTORY", "Write the rows of the query: lakescan.sql(query).")
+    if isinstance(statement, Insert):
+        return insert(statement, values, frames, within, text)
+    return run(statement, values, frames, within, text)

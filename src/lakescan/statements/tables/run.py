@@ -29,9 +29,8 @@ from lakescan.statements.tables.namespaces import (
     create_namespace,
     drop_namespace,
 )
-from lakescan.statements.tables.refs import create_ref, drop_ref
 from lakescan.statements.tables.show import show
-from lakescan.statements.tables.tables import alter_table, create_table, drop_table, rename_table
+from lakescan.statements.tables.tables import alter_table, create_ref, create_table, drop_ref, drop_table, rename_table
 from lakescan.statements.tables.views import alter_view, create_view, drop_view
 
 _RUN: dict[type, Callable[[Any, Context], Any]] = {

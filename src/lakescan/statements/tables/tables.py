@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 from lakescan.api.open import open_table
 from lakescan.api.table import Table
-from lakescan.catalogs.formats import DEFAULT, format_named
+from lakescan.catalogs.formats import DEFAULT, format_at, format_named
+from lakescan.common.references import split_list
 from lakescan.common.retries import read_again
-from lakescan.definition.table_definition import TableDefinition
+from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.options.read import ReadOptions
 from lakescan.statements.syntax.alter_table import AlterTable, RenameTable
-from lakescan.statements.syntax.create_table import CreateTable, DropTable
-from lakescan.statements.tables.clone import clone_table
+from lakescan.statements.syntax.create_table import CloneOf, CreateTable, DropTable
+from lakescan.statements.syntax.refs import CreateRef, DropRef
 from lakescan.statements.tables.context import Context
-from lakescan.statements.tables.like import like
+from lakescan.statements.tables.describe import declared_of, own_properties, partition_parts
 from lakescan.statements.tables.names import NewName, new_name, new_name_within, opened
+from lakescan.storage import Storage
 from lakescan.tables.new_tables import create_in_folder
-from lakescan.tables.results import AlterResult
+from lakescan.tables.results import AlterResult, RefResult
 
 
 def create_table(wanted: CreateTable, context: Context) -> Table:
@@ -127,3 +132,116 @@ def alter_table(wanted: AlterTable, context: Context) -> AlterResult:
     for change in wanted.changes:
         builder = builder.with_change(change)
     return builder.commit()
+
+
+def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Context) -> Table:
+    """Make the clone, and open it; raises `TableExists`, `NoSuchTable`, and what `Table.clone` raises."""
+    unused = (wanted.format, wanted.partition_by, wanted.order, wanted.cluster_by, wanted.comment, wanted.query)
+    if any(unused):
+        raise InvalidStatement(
+            "a clone has the columns and layout of its source: only TBLPROPERTIES and LOCATION follow"
+        )
+    source = opened(clone.table, context)
+    state: dict[str, Any] = {} if clone.state is None else {"timestamp": clone.state.timestamp}
+    if clone.state is not None and clone.state.version is not None:
+        state["version"] = int(clone.state.version)
+    if not wanted.creates and not _is_there(name):
+        raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE makes it")
+    if name.catalog is not None:
+        return name.catalog.clone_table(
+            name.name,
+            source,
+            properties=wanted.properties,
+            location=wanted.location,
+            exist_ok=wanted.if_not_exists,
+            replace=wanted.replaces,
+            **state,
+        )
+    if wanted.location is not None and wanted.location != name.name:
+        raise InvalidStatement(f"the clone is named by its folder, {name.name}: leave LOCATION out")
+    is_there = _is_there(name)
+    if is_there and not (wanted.if_not_exists or wanted.replaces):
+        raise TableExists(
+            f"there is a table at {name.name}: CREATE OR REPLACE TABLE replaces it, CREATE TABLE IF NOT EXISTS keeps it"
+        )
+    if not is_there or wanted.replaces:
+        source.clone(name.name, properties=wanted.properties, replace=wanted.replaces, **state)
+    return open_table(name.name, ReadOptions.of({"format": "delta"}))
+
+
+def _is_there(name: NewName) -> bool:
+    if name.catalog is not None:
+        return name.catalog.table_exists(name.name)
+    return format_at(name.name, Storage({})) is not None
+
+
+# Where a table keeps its files: two tables with the same folders would remove each other's.
+_PLACES = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+    "location",
+)
+
+
+def like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
+    """The definition of a table like another; what a statement gives goes before.
+
+    Columns with their comments, defaults and rules, the key, partitions, the sort order, clustering columns,
+    constraints and the comment are those of `source`. Its properties are, too, in the same format: those of another
+    format mean nothing there.
+    """
+    schema, declared = source.scan().spec.snapshot.schema, declared_of(source)
+    columns = numbered(replace(each, default=each.write_default) for each in schema.fields)
+    is_same = source.format == format
+    properties = own_properties(source) if is_same else {}
+    kept = {name: value for name, value in properties.items() if name not in _PLACES}
+    terms = tuple(map(Term.parse, partition_parts(source)))
+    order: tuple[SortTerm, ...] = ()
+    if source.sort_order != "unsorted":
+        order = tuple(map(SortTerm.parse, split_list(source.sort_order, keep_calls=True)))
+    return TableDefinition(
+        columns,
+        schema.identifier_names,
+        given.partition_by or tuple(each for each in terms if each.name != "void"),
+        given.sort_by or order,
+        {**kept, **given.properties},
+        given.location,
+        source.comment if given.comment is None else given.comment,
+        declared.rules,
+        given.cluster_by or declared.cluster_by,
+        declared.constraints,
+    )
+
+
+def create_ref(wanted: CreateRef, context: Context) -> RefResult:
+    """Run CREATE or REPLACE BRANCH or TAG."""
+    table = opened(wanted.table, context)
+    at: dict[str, Any] = {"version": wanted.version}
+    if isinstance(wanted.version, str):
+        at = {"version": int(wanted.version)} if wanted.version.isdecimal() else _ref(table.branches, wanted.version)
+    keeps: dict[str, Any] = {"max_ref_age": _age(wanted.max_ref_age_ms)}
+    if wanted.kind == "branch":
+        keeps["max_snapshot_age"] = _age(wanted.max_snapshot_age_ms)
+        keeps["min_snapshots_to_keep"] = wanted.min_snapshots_to_keep
+    if not wanted.creates:
+        replace = table.replace_branch if wanted.kind == "branch" else table.replace_tag
+        return replace(wanted.name, **at, **keeps)
+    create = table.create_branch if wanted.kind == "branch" else table.create_tag
+    return create(wanted.name, replace=wanted.replaces, if_not_exists=wanted.if_not_exists, **at, **keeps)
+
+
+def _ref(branches: Any, name: str) -> dict[str, Any]:
+    return {"branch": name} if name in branches else {"tag": name}
+
+
+def _age(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+
+def drop_ref(wanted: DropRef, context: Context) -> RefResult:
+    """Run DROP BRANCH or TAG."""
+    table = opened(wanted.table, context)
+    drop = table.drop_branch if wanted.kind == "branch" else table.drop_tag
+    return drop(wanted.name, if_exists=wanted.if_exists)
